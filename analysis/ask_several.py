@@ -1,4 +1,4 @@
-"""What users gain by asking several peers: how often the learner misses their cluster's majority, against its ε.
+"""What users gain by asking several peers: the learner's ε, and how often it misses their cluster's majority.
 
 Run as `python -m analysis.ask_several`; it takes some CPU minutes. docs/better-exchange.md shows the figure.
 """
@@ -25,21 +25,21 @@ SHUFFLER, RESPONSE, ARCSINE = "trusted shuffler", "randomised response", "g(p) =
 PEERS: dict[str, Mapping[int, float]] = {
     EXCHANGE: {1: 1.0}, THREE: {3: 1.0}, FIVE: {5: 1.0}, MIXED: {1: 0.5, 5: 0.5},
 }  # fmt: skip
-"""How many peers a user asks in each protocol, by name: the probability of each number."""
+"""For each protocol, by its name: the probability of each number of peers that a user may ask."""
 SETTINGS = ((50, 0.1), (200, 0.05), (200, 0.1), (200, 0.2))
 """Pairs of cluster size and flip probability; the table has a row for each pair and protocol."""
 SIZE, FLIPS = 200, tuple(np.geomspace(0.03, 0.42, 14).round(4).tolist())
 """Cluster size and flip probabilities of the figure."""
 SMALLEST = 1e-6
-"""Points with a smaller probability of missing the majority are not drawn."""
+"""Smallest probability of missing the majority that the figure shows; points below it are not drawn."""
 
 
 @dataclass(frozen=True)
 class ArcsineKernel(SmoothKernel):
     """The kernel g(p) = sin²(πp/2): the probability of submitting a one if the share p of the noisy labels are ones.
 
-    For it g'/√(g(1-g)) = π at all p, so that every share of ones costs users the same privacy. No fixed number of peers
-    gives this g, but users who ask a random number 1, 3, 5, … of peers come near it.
+    With this g, the ratio g'/√(g(1-g)) is π at all p. So every share of ones costs users the same privacy. No fixed
+    number of peers gives this g, but users who ask a random number 1, 3, 5, … of peers come near it.
     """
 
     requests = 10**6  # a submission depends on all labels, so that bounds for few requests must not apply
@@ -67,8 +67,8 @@ def missed_by_all(size: int, flip_prob: float) -> float:
 
 
 def figures(task: tuple[str, int, float]) -> dict[str, Any]:
-    """A row of the study's table: a protocol's ε at the learner at δ = 1e-5, and the probability that the majority of
-    the submissions is not the label that 60% of the cluster's users hold.
+    """A row of the study's table: a protocol's ε against the learner at δ = 1e-5, and the probability that the majority
+    of the submissions is not the label that 60% of the cluster's users hold.
 
     Args:
         task: the protocol's name, the cluster size, and the probability α of a flip. The name is "label exchange (ask
@@ -99,12 +99,13 @@ def figures(task: tuple[str, int, float]) -> dict[str, Any]:
 
 def gains(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """How much accuracy is gained by asking several peers instead of one: a row for each probability α of a flip and
-    each number of peers above one. A row has the ε of both ways of asking, the mean accuracy with one peer, and the
-    mean gain with its 95% interval.
+    each number of peers above one. A row has the ε with one peer and with several, the mean accuracy with one peer, and
+    the mean gain with its 95% interval.
 
     Args:
-        rows: of the sweep, one for each α, number of peers and replicate, with the columns mechanism.flip_prob,
-        mechanism.peers, replicate, accuracy and epsilon_upper. Differences are taken within replicates.
+        rows: results of the sweep, a row for each α, number of peers and replicate, with the columns
+        mechanism.flip_prob, mechanism.peers, replicate, accuracy and epsilon_upper. Differences are taken within
+        replicates.
     """
     lines = []
     for flip_prob, part in rows.groupby("mechanism.flip_prob"):
@@ -120,7 +121,7 @@ def gains(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def main(frame: Frame) -> list[Path]:
-    """Computes ε, and how often the majority is missed, if users ask several peers; runs a sweep on digits.
+    """Computes ε and how often the majority is missed if users ask several peers, and runs a sweep on the digits data.
 
     Writes a figure and three tables, and returns their files.
     """

@@ -1,35 +1,37 @@
-"""A lower end of ε at the learner for one user, the target, on an overlay; one data set and one event attain it.
+"""A lower bound of ε against the learner for one user, the target, on an overlay, from one data set and one event.
 
 In the data set all users except the target hold label 0. The target's fetchers are the m users who may fetch from her.
-The event is about the number k of ones that the fetchers submit: {k >= s} or {k <= s} for some s. Let A be its
-probability if the target's noisy bit is 0, and B if the bit is 1. The learner sees more than k; ignoring the rest is
-post-processing. So
+The event concerns the number k of ones that the fetchers submit: it is {k >= s} or {k <= s} for some s. Let A be its
+probability if the target's noisy bit is 0, and B if the bit is 1. Each label is flipped with probability α. The learner
+sees more than k; ignoring the rest is post-processing. So
 
     δ(ε) >= keep · B - lose · A        or        δ(ε) >= keep · A - lose · B,
 
-where keep = 1-α-αe^ε and lose = e^ε(1-α)-α. With probability W_ij, fetcher i fetches from user j and fetcher i's
-submission arrives; w_i is this probability if j is the target. Given the noisy bits b of all other users, fetcher i
+where keep = 1-α-αe^ε and lose = e^ε(1-α)-α. W_ij is the probability that fetcher i fetches from user j and that fetcher
+i's submission arrives; w_i is this probability if j is the target. Given the noisy bits b of all other users, fetcher i
 submits a one with probability p_i = Σ_j W_ij b_j, or p_i + w_i if the target's bit is 1, independently of other
-fetchers. So A(b) and B(b), the probabilities given b, are exact sums. Their means over b are estimated.
+fetchers. So A(b) and B(b), the probabilities of the event given b, are exact sums. The means of A(b) and B(b) over b
+are estimated.
 
 *Reference.* Let F = keep·B(b) - lose·A(b), and y = Σ_j n_j b_j, where n_j is Σ_i W_ij divided by a small unit h and
 rounded. Suppose all fetchers had the same probability p(y) of submitting a one. Then k would be binomial, and F a
-function F0(y). The law of y is a convolution, so that E F0 is computed exactly; only the mean of the small difference
-F - F0 is estimated.
+function F0(y). The law of y is a convolution, so that the mean E F0 is computed exactly; only the mean of the small
+difference F - F0 is estimated.
 
 *Sampling.* Bits b_j are drawn with their odds multiplied by e^(τ n_j). Then a draw b has the weight g = exp(ψ - τ y)
-with ψ = Σ_j ln(1-α+αe^(τ n_j)), and V = g (F - F0) has the mean E F - E F0. There are N draws. V is split into V+ - V-.
-- V+ is cut at a value chosen on a pilot sample; cutting only lowers V+. Its mean has the empirical Bernstein bound of
-  Maurer and Pontil (2009, Theorem 4).
+with ψ = Σ_j ln(1-α+αe^(τ n_j)), and V = g (F - F0) has the mean E F - E F0. There are N draws. V is split into V+ - V-,
+its positive and its negative part.
+- Values of V+ above a cut, chosen on a pilot sample, are replaced by the cut, which only lowers V+. Its mean is bounded
+  by the empirical Bernstein bound of Maurer and Pontil (2009, Theorem 4).
 - V- lies between 0 and some M. So E V-² <= M u with u = E V-, and for the mean of the draws
   Pr[mean <= u - t] <= exp(-N t²/(2Mu)), since e^(-x) <= 1 - x + x²/2 for x >= 0.
 - M bounds -V = g F0 - g F. Here -F <= (lose - keep) A(b), since B(b) >= A(b) because w_i >= 0. Let p be the mean of the
   p_i. A sum of m independent bits with mean mp reaches s >= mp + 1 at most as often as Bin(m, p) does (Hoeffding 1956,
-  Theorem 4), and p <= hy/m because n_j is rounded up. So g A(b) is at most the largest
-  exp(ψ - τ y) Pr[Bin(m, hy/m) >= s] over y, where the probability is replaced by 1 if s < hy + 1. For {k <= s} the m-k
-  zeros are counted instead; A and B change places, and n_j is rounded down.
-The seed is fixed. The event, the tilt and the cut are chosen before the sample is drawn. Each ε that is tried has an
-equal share of the error probability `ERROR`.
+  Theorem 4), and p <= hy/m because n_j is rounded up. So g A(b) is at most the maximum over y of exp(ψ - τ y)
+  Pr[Bin(m, hy/m) >= s], where the probability is replaced by 1 if s < hy + 1. For {k <= s} the m-k zeros are counted
+  instead; A and B change places, and n_j is rounded down.
+The seed is fixed. The event, the tilt and the cut are chosen before the sample is drawn. The error probability `ERROR`
+is divided equally among the values of ε that are tried.
 """
 
 import math
@@ -43,16 +45,17 @@ import scipy
 from p2p_sim.privacy import Floats, cross, hockey_stick_coefficients, local_epsilon
 
 ERROR = 1e-9
-"""Probability that the lower end of ε is too high."""
+"""Largest probability that the lower bound of ε is too high."""
 _TRIED = (1.1, 1.06, 1.03, 1.01, 1.0, 0.99, 0.98, 0.97, 0.96, 0.94, 0.92, 0.89, 0.85, 0.8, 0.7, 0.5)
-"""The values of ε that are tried on the sample, as shares of the reference's ε."""
+"""The values of ε that are tried on the sample, as multiples of the ε that the event attains if all fetchers are alike.
+"""
 _PLANNED, _FEW = (0.98, 1.03, 1.08), 128
-"""Shares of the reference's ε for which event and tilt are chosen; with more than `_FEW` fetchers only the first is
-used."""
+"""The values of ε for which event and tilt are chosen, as multiples of the ε that the event attains if all fetchers are
+alike; with more than `_FEW` fetchers only the first is used."""
 _UNITS, _ROUNDING, _PILOT, _DRAWS, _WORK, _TOGETHER = 64, 1e-10, 1_000, (2**12, 2**16), 2.0e9, 2**12
-"""Number of units h in the largest Σ_i W_ij; relative allowance for rounding; draws of the pilot sample; smallest and
-largest number of draws of the sample; approximate number of additions allowed for the sample; draws in memory at a
-time.
+"""In this order: number of units h in the largest Σ_i W_ij; relative allowance for rounding; number of draws of the
+pilot sample; smallest and largest number of draws of the sample; approximate number of additions allowed for the
+sample; number of draws in memory at a time.
 """
 
 
@@ -61,8 +64,9 @@ class Fetchers:
     """The m users who may fetch from a target, with their fetch probabilities.
 
     Attributes:
-        weights: W, (m, s), each fetcher's probability of fetching from each of s other users. own: w, (m,), each
-        fetcher's probability of fetching from the target, above 0. flip_prob: α in (0, 1/2].
+        weights: W, (m, s), each fetcher's probability of fetching from each of s other users and of having her
+        submission arrive. own: w, (m,), the same probability with the target as the peer, above 0. flip_prob: α, above
+        0 and at most 1/2.
     """
 
     weights: Floats
@@ -71,8 +75,8 @@ class Fetchers:
 
 
 def attained_epsilon(fetchers: Fetchers, delta: float) -> float:
-    """A lower end of ε at δ for one user, the target, from one event and one data set in which all others hold label 0;
-    0 if none is certified. The true ε is below it with probability at most 1e-9, since sampling is used.
+    """A lower bound of ε at δ for one user, the target, from one event and one data set in which all others hold label
+    0; 0 if none is certified. The bound comes from a sample; it exceeds the true ε with probability at most 1e-9.
 
     Args:
         fetchers: the m users who may fetch from the target, with the probability of each fetching from her and from
@@ -87,18 +91,18 @@ def attained_epsilon(fetchers: Fetchers, delta: float) -> float:
 
 
 class _Events:
-    """The events "at least s ones", or "at least s zeros", among the submissions of fetchers who are all alike.
+    """The events "at least s ones", or "at least s zeros", among the submissions of the fetchers, taken as all alike.
 
-    Let y be the weighted sum of the other users' noisy bits. Each fetcher submits a one with a probability p(y), or
-    with p(y) plus the mean of w_i if the target's noisy bit is 1, so that the counts are binomial. w_i is fetcher i's
-    probability of fetching from the target. upper: whether ones are counted, else zeros.
+    Let y be the weighted sum of the other users' noisy bits. Every fetcher is taken to submit a one with the
+    probability p(y), or with p(y) plus the mean of w_i if the target's noisy bit is 1, so that the counts are binomial.
+    w_i is fetcher i's probability of fetching from the target. upper: whether the events count ones, else zeros.
     """
 
     def __init__(self, fetchers: Fetchers, upper: bool) -> None:
         self.fetchers, self.upper, columns = fetchers, upper, np.ones(len(fetchers.own)) @ fetchers.weights
         self.unit = float(columns.max(initial=0.0)) / _UNITS or 1.0
         self.units = (np.ceil if upper else np.floor)(columns / self.unit).astype(np.int64)
-        # the law of y, by a binomial law for each n_j
+        # the law of y, a convolution of binomial laws, one for each value of n_j
         self.law = np.ones(1)
         for size, count in zip(*np.unique(self.units[self.units > 0], return_counts=True), strict=True):
             steps = scipy.stats.binom.pmf(np.arange(count + 1), count, fetchers.flip_prob)
@@ -106,7 +110,7 @@ class _Events:
             for ones in np.flatnonzero(steps > 1e-30).tolist():
                 law[size * ones : size * ones + len(self.law)] += self.law * steps[ones]
             self.law = law[: int(np.flatnonzero(law > 1e-30)[-1]) + 1]
-        # p(y), scaled so that its mean over b is that of the fetchers' p_i
+        # p(y), scaled so that its mean over the bits b is the mean of the fetchers' p_i
         self.y = np.arange(int(self.units.sum()) + 1)
         p = np.asarray(self.y * (float(columns.sum()) / max(len(self.y) - 1, 1) / len(fetchers.own)), dtype=np.float64)
         self.chances = self.sides(p, p + fetchers.own.mean())
@@ -142,9 +146,9 @@ class _Events:
         return keep * (1.0 - relative_error), lose * (1.0 + 2.0**-48)
 
     def deltas(self, epsilon: float) -> Floats:
-        """The δ(ε) (m+1,) that each event "at least s are counted" attains, s = 0, ..., m, in the approximation that
-        all fetchers are alike. It is (1-α-αe^ε) times the event's probability under the target's noisy bit that makes
-        it likelier, minus (e^ε(1-α)-α) times that under the other bit.
+        """The δ(ε) that each event "at least s submissions are counted" attains, s = 0, ..., m, in the approximation
+        that all fetchers are alike: an array (m+1,). Each δ(ε) is (1-α-αe^ε) times the event's probability under the
+        target's noisy bit that makes it likelier, minus (e^ε(1-α)-α) times that under the other bit.
         """
         keep, lose = self.coefficients(epsilon)
         return keep * self.tails[0] - lose * self.tails[1]
@@ -163,8 +167,8 @@ class _Sample:
     """Samples of the other users' noisy bits, from which a lower bound of one event's δ is certified.
 
     Attributes:
-        events: the kind of event, which counts ones or zeros. event: the event's number s. error: probability that a
-        certified δ is too large.
+        events: the kind of event, which counts ones or zeros. event: the event's number s. error: largest probability
+        that a certified δ is too large.
     """
 
     events: _Events
@@ -173,17 +177,17 @@ class _Sample:
 
     @cached_property
     def tilt(self) -> tuple[float, float, float]:
-        """How the sampled noisy bits of other users are tilted so that the rare event is seen more often. Returns τ, ψ
-        and a bound. The odds of user j's noisy bit b_j are multiplied by e^(τ n_j), where n_j is the sum of the
+        """The tilt τ, the number ψ and a bound: the sampled noisy bits of other users are tilted so that the rare event
+        is seen more often. The odds of user j's noisy bit b_j are multiplied by e^(τ n_j), where n_j is the sum of the
         fetchers' probabilities of fetching her label, rounded to an integer number of small units (1/64 of the largest
         such sum). A draw then counts with the weight exp(ψ - τ y), where y = Σ n_j b_j, and ψ is such that weighted
-        means have the right expectation. The bound holds for all y; it bounds this weight times the event's probability
-        under the value of the target's noisy bit that makes the event less likely. τ is the value for which the bound
+        means have the right expectation. The bound is on this weight times the event's probability, under the value of
+        the target's noisy bit that makes the event less likely; it holds for all y. τ is the value for which the bound
         is smallest.
         """
         events, fetchers, users = self.events, self.events.fetchers, len(self.events.fetchers.own)
         p = events.y * events.unit / users
-        rare = events.sides(p * (1.0 + 1e-8), (p + fetchers.own.mean()) * (1.0 - 1e-8))[1]  # for the other bit
+        rare = events.sides(p * (1.0 + 1e-8), (p + fetchers.own.mean()) * (1.0 - 1e-8))[1]  # if the bit makes it rarer
         tail = np.where(self.event >= users * rare + 1.0, scipy.stats.binom.sf(self.event - 1, users, rare), 1.0)
         log_tail = np.log(np.maximum(tail, 1e-300))
 
@@ -200,12 +204,12 @@ class _Sample:
     def draw(self, count: int, rng: np.random.Generator) -> list[Floats]:
         """Draws of the noisy bits b_j of all users but the target, with the odds of b_j multiplied by e^(τ n_j) so that
         the rare event is seen more often. n_j is the sum of the fetchers' probabilities of fetching user j's label, as
-        an integer number of small units; τ is chosen beforehand. Returns three arrays (count,): y = Σ n_j b_j, then the
-        probability of the event given the bits, for the value of the target's noisy bit that makes the event likelier,
-        and then for the other value.
+        an integer number of small units; τ is chosen beforehand. Returns three arrays (count,): y = Σ n_j b_j; the
+        probability of the event given the bits, for the value of the target's noisy bit that makes the event likelier;
+        and this probability for the other value.
 
         Args:
-            count: number of draws. rng: draws them.
+            count: number of draws. rng: draws the bits.
         """
         events, fetchers, draws = self.events, self.events.fetchers, []
         odds = fetchers.flip_prob * np.exp(self.tilt[0] * events.units)
@@ -217,9 +221,10 @@ class _Sample:
         return [np.concatenate(parts) for parts in zip(*draws, strict=True)]
 
     def epsilon(self, guess: float, delta: float) -> float:
-        """The largest ε tried at which more than δ is certified, or 0 if there is none.
+        """The largest of the tried values of ε at which a δ(ε) above δ is certified, or 0 if there is none.
 
-        guess: the ε that the event attains if all fetchers are alike. The values tried are 1.1 to 0.5 times this one.
+        guess: the ε that the event attains if all fetchers are alike. The values tried are 1.1 to 0.5 times `guess`.
+        delta: δ.
         """
         (users, others), rng = self.events.fetchers.weights.shape, np.random.default_rng(20)
         count = int(np.clip(_WORK / (users * (self.event + others / 8.0 + 8.0)), *_DRAWS))
@@ -227,15 +232,15 @@ class _Sample:
         return next((e for e in (guess * share for share in _TRIED) if self.delta(e, pilot, sample) > delta), 0.0)
 
     def delta(self, epsilon: float, pilot: list[Floats], sample: list[Floats]) -> float:
-        """A lower bound of the δ(ε) that the event attains, from weighted means over sampled bits of the other users;
-        it is too large only with a small probability. Sampled values above a limit, the cut, are replaced by the cut,
-        since a confidence bound needs bounded values; this can only lower the result.
+        """A lower bound of the δ(ε) that the event attains, from weighted means over sampled bits of the other users.
+        With a small probability it is too large. Sampled values above a limit, the cut, are replaced by the cut, since
+        a confidence bound needs bounded values; this can only lower the result.
 
         Args:
             epsilon: ε. pilot: a small sample, on which the cut is chosen. sample: another sample, from which the mean
             is estimated. Each sample consists of three arrays: for each draw the weighted count y of ones among the
-            drawn bits, and the event's probability under the target's noisy bit that makes it likelier and under the
-            other.
+            drawn bits, the event's probability under the target's noisy bit that makes it likelier, and the event's
+            probability under the other bit.
         """
         events, (tilt, psi, most) = self.events, self.tilt
         keep, lose = events.coefficients(epsilon)
@@ -258,13 +263,13 @@ class _Sample:
 
 
 def mean_at_least(values: Floats, cut: float, most: float, error: float) -> float:
-    """A lower bound of the mean of a distribution, from independent draws `values` of it; wrong with probability at
-    most `error`. Its positive part is bounded below by the empirical Bernstein bound, its negative part by a bound for
-    values that are never below -most.
+    """A lower bound of the mean of a distribution, from independent draws `values` of it; it is wrong with probability
+    at most `error`. The mean of the values' positive parts is bounded by the empirical Bernstein bound, that of their
+    negative parts by a bound for values that are never below -most.
 
     Args:
-        values: (N,), the draws. cut: above 0; larger values are replaced by it, which only lowers the result. most: no
-        value can be below -most. error: the probability of error allowed.
+        values: (N,), the draws. cut: above 0; larger values are replaced by the cut, which only lowers the result.
+        most: no value can be below -most. error: the probability of error allowed.
     """
     count, confidence = len(values), math.log(4.0 / error)
     above, below = np.clip(values, 0.0, cut), np.maximum(-values, 0.0)
@@ -275,7 +280,7 @@ def mean_at_least(values: Floats, cut: float, most: float, error: float) -> floa
 
 
 def at_least(chances: Floats, successes: int) -> Floats:
-    """The probability of at least `successes` successes among m independent trials, for each row of their
+    """The probability of at least `successes` successes among m independent trials, for each row of success
     probabilities.
 
     chances: (N, m), the success probabilities of the m trials in each row; the result is (N,).

@@ -1,9 +1,10 @@
-"""The papers' (ε, δ) bounds, checked numerically and drawn. Run as `python -m analysis.bounds`; it takes half a CPU
-minute.
+"""The (ε, δ) bounds of four papers on the exchange of labels, checked numerically and drawn.
 
-claims.csv has a row for each numbered claim of the four papers: whether the claim holds in every case tried, how tight
-and how loose it is, and what is true where it fails. bounds.csv and bounds.png have the learner's ε against the cluster
-size: the value of a paper's formula and the exact value.
+Run as `python -m analysis.bounds`; it takes half a CPU minute.
+
+claims.csv has a row for each numbered claim of the papers. The row states whether the claim holds in every case tried,
+how tight and how loose it is, and what is true where it fails. For several cluster sizes, bounds.csv and bounds.png
+have two values of the learner's ε: that of a paper's formula and the exact one.
 """
 
 from dataclasses import asdict
@@ -21,8 +22,8 @@ CLAIM_COLUMNS = ["paper", "name", "statement", "holds", "cases", "tightest", "lo
 
 def main(frame: Frame) -> list[Path]:
     """Checks numerically every claim (theorem, lemma, corollary or formula with a number) of the four papers on the
-    exchange of labels, and draws the learner's ε, as printed and exact, against the cluster size. Returns the files of
-    two tables and a figure.
+    exchange of labels, and draws the learner's ε against the cluster size: the values printed in a paper and the exact
+    values. Returns the files of two tables and a figure.
 
     Args:
         frame: where the study runs and writes.

@@ -26,12 +26,14 @@ from p2p_sim.sweeps import load_sweep
 NUMBER = re.compile(r"[0-9.]+")
 NAME, LARGEST = "certificates", 4096
 EXAMPLES = ((40, 0.1, 0.5, 1, 1e-5), (200, 0.1, 0.5, 1, 1e-6), (200, 0.1, 0.5, 5, 1e-6))
-"""n, α, θ, number of rounds and δ of examples that the texts print but no table contains."""
+"""Examples that the texts print but no table contains: cluster size n, flip probability α, sampling rate θ, number of
+rounds, and δ.
+"""
 TABLES = {"brackets": "epsilon_upper", "complete": "epsilon_exact", "paper": "epsilon_exact"}
-"""Tables that `analysis.privacy_tables` writes, each with the name of its column of the learner's ε."""
+"""Tables that `analysis.privacy_tables` writes, each with the name of the column that holds the learner's ε."""
 FILES = ("quickstart.toml",)
 PLANS = ("heterogeneity.toml", "users.toml")
-"""Shipped scenarios and sweeps with a published ε, which is the ε of their worst cluster, the smallest one."""
+"""Shipped scenarios and sweeps with a published ε. It is the ε of the smallest cluster, which is the worst."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,9 @@ class CertifiedFigure:
 
 
 def main(frame: Frame) -> list[Path]:
-    """Writes a certificate, a file that a separate program can verify, for each published ε of the label exchange in a
-    cluster of at most 4,096 users. Also writes a table of what each certificate claims, and returns the table's file.
+    """Writes a certificate for each published ε of the label exchange in a cluster of at most 4,096 users. A
+    certificate is a file that a separate program can verify. Also writes a table of what each certificate claims, and
+    returns the table's file.
 
     Args:
         frame: where the study runs and writes; a reduced study certifies only examples and small clusters.
@@ -93,7 +96,9 @@ def figures(small: bool = False) -> Iterator[CertifiedFigure]:
 
 
 def _internet_scale() -> Iterator[CertifiedFigure]:
-    """Every ε of an exchange in results/published/internet-scale that is to be certified."""
+    """Every ε in the table of results/published/internet-scale that is to be certified: it is of an exchange in a
+    cluster of at most 4,096 users.
+    """
     where = "internet-scale/table.csv"
     table = pd.read_csv(PUBLISHED / where)
     for row in table[(table["part"] == "learner") & (table["at"] <= LARGEST)].to_dict("records"):
@@ -107,11 +112,11 @@ def _internet_scale() -> Iterator[CertifiedFigure]:
 
 
 def _worst(name: str, scenario: Scenario) -> CertifiedFigure:
-    """The published ε of a shipped scenario, or of one point of a sweep, as a value to be certified. It is the ε at the
-    learner of the label exchange with the scenario's α, θ and δ in the smallest cluster of all replicates.
+    """The published ε of a shipped scenario, or of one point of a sweep, as a value to be certified. It is the
+    learner's ε in the smallest cluster of all replicates. α, θ and δ are those of the scenario.
 
     Args:
-        name: of the scenario or sweep. scenario: a label exchange with a given α.
+        name: the name of the scenario or sweep. scenario: a scenario of the label exchange with a given α.
     """
     smallest = min(int(Replicate(scenario, r).people().cluster_sizes.min()) for r in range(scenario.replicates))
     mechanism = cast(LabelExchangeConfig, scenario.mechanism)  # FILES and PLANS are exchanges of a given α

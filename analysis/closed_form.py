@@ -1,4 +1,4 @@
-"""How much larger the flip probability given by the closed form of docs/theorem.md is than the smallest sufficient one.
+"""The flip probability that the closed form of docs/theorem.md gives, compared with the smallest sufficient one.
 
 Run as `python -m analysis.closed_form` or by `make published`; it takes some CPU minutes.
 """
@@ -17,12 +17,14 @@ from p2p_sim.privacy import calibrate_flip_prob, local_flip_prob, sufficient_fli
 SEED = 7
 DELTAS = (1e-12, 1e-9, 1e-6, 1e-3, 1e-1)
 SMALLEST, RATES, EPSILONS = 30, (0.01, 1.0), (0.01, 3.0)
-"""The smallest n, and the ranges of θ and ε. Random n, θ and ε are drawn uniformly on a logarithmic scale."""
+"""The smallest number n of users, and the ranges of the sampling rate θ and of ε. Random n, θ and ε are drawn uniformly
+on a logarithmic scale.
+"""
 SMALL, LOW, HIGH, BETWEEN = "n < 100", "ε < .7 θ", "ε > 1.5 θ", "between"
 REGIMES = (LOW, HIGH, BETWEEN, SMALL)
-"""Groups of targets: larger clusters according to the ratio of ε to θ, and small clusters."""
+"""Groups of targets: three groups of larger clusters, by the ratio of ε to θ, and a group of small clusters."""
 DRAWN = 5_000
-"""Number of random targets drawn for each regime and δ; the first ones that belong to the regime are taken."""
+"""Largest number of random targets drawn for each regime and δ; the first ones that belong to the regime are taken."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Target:
 
     @property
     def sufficient(self) -> float:
-        """The probability α* of a flip that the closed form gives as sufficient for this target."""
+        """The flip probability α* that the closed form gives as sufficient for this target."""
         return sufficient_flip_prob(self.n, self.sampling_rate, self.epsilon, self.delta)
 
     @property
@@ -54,7 +56,8 @@ class Target:
 
 
 def main(frame: Frame, targets: int = 8, largest: int = 100_000) -> list[Path]:
-    """Compares the closed form α* with the smallest sufficient α for random targets; returns the file of the table.
+    """Compares the flip probability α* of the closed form with the smallest sufficient α, for random targets; returns
+    the file of the table.
 
     Args:
         frame: where the study runs and writes. targets: how many are compared for each regime and δ.
@@ -65,9 +68,9 @@ def main(frame: Frame, targets: int = 8, largest: int = 100_000) -> list[Path]:
 
 
 def _of(regime: str, delta: float, largest: int) -> Iterator[Target]:
-    """Yields random privacy targets (n users, θ, ε, δ) of one regime at one δ. They are drawn uniformly on logarithmic
-    scales, in at most 5,000 draws. With 100 users or more, a target is yielded only if the closed form needs less noise
-    for it than randomised response without an exchange.
+    """Yields random privacy targets (n users, θ, ε, δ) of one regime at one δ. n, θ and ε are drawn uniformly on
+    logarithmic scales, in at most 5,000 draws. With 100 users or more, a target is yielded only if the closed form
+    needs less noise for it than randomised response without an exchange.
 
     Args:
         regime: "n < 100" for small clusters; for larger ones, according to the ratio of ε to θ, "ε < .7 θ", "ε > 1.5 θ"

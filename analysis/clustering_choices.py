@@ -1,4 +1,4 @@
-"""What two choices of docs/clustering-paper.md change: removing the labels' bias, and the guess of φ for ClusterRR.
+"""The effect of two choices in docs/clustering-paper.md: the bias of labels is removed, and their variation is guessed.
 
 Run as `python -m analysis.clustering_choices --data-dir DIR`; a run that was stopped goes on where it stopped.
 """
@@ -9,14 +9,14 @@ from analysis.study import EPSILON, Frame, command
 
 SWEEPS = ("clustering-choices/debiased.toml", "clustering-choices/guess.toml")
 REDUCED = ('population={kind="digits"}', 'population.task="classes"', "clusters.count=20", "replicates=2")
-"""What a test changes: digits instead of the large data sets, and two replicates."""
+"""The settings that a test changes: it uses digits instead of the large data sets, and two replicates."""
 
 
 def main(frame: Frame) -> list[Path]:
     """Tries two choices of docs/clustering-paper.md by running two sweeps, and returns the file of a table with a row
-    for each point. In one, randomised response has the bias of its noise removed from the labels, by signed weights. In
-    the other, the curator's mechanism ClusterRR is run with several guesses of the heterogeneity φ (how much labels
-    vary within clusters); the guess decides how it splits its ε.
+    for each point of the sweeps. In the first sweep, signed weights remove the bias that randomised response gives to
+    the labels. In the second, the curator's mechanism ClusterRR runs with several guesses of the heterogeneity φ (how
+    much labels vary within clusters). The guess decides how ClusterRR splits its ε.
 
     Args:
         frame: where the study runs and writes.

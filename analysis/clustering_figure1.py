@@ -1,6 +1,6 @@
-"""Figure 1 of the clustering paper, with each mechanism at the ε that it really has.
+"""Figure 1 of the clustering paper (Esfandiari et al.), with each mechanism at the ε that it really has.
 
-Run as `python -m analysis.clustering_figure1 --data-dir DIR` or by `make published`; a run that was stopped goes on
+Run as `python -m analysis.clustering_figure1 --data-dir DIR` or by `make published`; a run that was stopped continues
 where it stopped.
 """
 
@@ -27,12 +27,13 @@ PRINTED = "ClusterRR as printed: costs up to 3ε"
 RELATIVE = "accuracy relative to no privacy"
 MEASURES = ("relative_accuracy", "accuracy", "nonprivate_accuracy")
 REDUCED = ('population={kind="digits"}', "clusters.count=20", "replicates=2")
-"""What a test changes: digits instead of the large data sets, fewer clusters, and two replicates."""
+"""The settings that a test changes: the data set of digits instead of the large ones, fewer clusters, two
+replicates."""
 
 
 def main(frame: Frame) -> list[Path]:
-    """Runs the sweep of each panel of the clustering paper's Figure 1. Writes a figure and a table, and returns their
-    files.
+    """Runs the sweep of each panel of the clustering paper's Figure 1. Writes a figure and a table, and returns the
+    paths of both files.
     """
     tables = {name: _points(frame, name) for name in (*PANELS, "clusters")}
     panels = [
@@ -58,8 +59,8 @@ def main(frame: Frame) -> list[Path]:
 
 
 def _cluster_panel(table: pd.DataFrame, others: Sequence[Panel]) -> Panel:
-    """The panel of accuracy relative to no privacy at ε = 0.5 against the number of clusters, with a curve for each
-    data set and mechanism. Curves have a colour for each mechanism and a marker for each data set.
+    """The last panel: accuracy at ε = 0.5, relative to that without privacy, against the number of clusters. There is a
+    curve for each pair of a data set and a mechanism. Its colour shows the mechanism, its marker the data set.
 
     Args:
         table: a row for each point, with the columns population (the data set), mechanism, clusters.count and
@@ -75,12 +76,13 @@ def _cluster_panel(table: pd.DataFrame, others: Sequence[Panel]) -> Panel:
 
 
 def _points(frame: Frame, name: str) -> pd.DataFrame:
-    """The points of the sweep of one panel: a row for each point, with the mechanism, its target ε and the mean
-    accuracy with its 95% interval. A reduced study uses the data set of digits, with the panel's classes.
+    """The points of the sweep of one panel (a point is one combination of swept values): a row for each point, with the
+    mechanism, its target ε and the mean accuracy with its 95% interval. A reduced study uses the data set of digits,
+    with the panel's classes.
 
     Args:
-        frame: runs the sweep. name: of the panel: "mnist", "fashion-mnist", "cifar-10", "even-odd", "one-against-rest",
-        or "clusters" for the panel against the number of clusters.
+        frame: runs the sweep. name: the name of the panel: "mnist", "fashion-mnist", "cifar-10", "even-odd",
+        "one-against-rest", or "clusters" for the panel against the number of clusters.
     """
     task = name if name in ("even-odd", "one-against-rest") else "classes"
     return frame.swept(f"{NAME}/{name}.toml", [*REDUCED, f'population.task="{task}"']).points

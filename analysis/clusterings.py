@@ -24,7 +24,9 @@ from p2p_sim.scenario import Scenario
 
 NAME, REPLICATES = "clusterings", 10
 USERS, LEAST = 5_000, 36
-"""Number of users of each data set (digits: all that are not held out), and the smallest cluster allowed (min_size)."""
+"""Number of users of each data set (digits: all that are not held out), and the least number of users of a cluster
+(min_size).
+"""
 COUNTS = (5, 10, 20, 40)
 """Numbers of clusters that are asked for."""
 MANY = (10_000, 100_000)
@@ -62,7 +64,8 @@ def main(frame: Frame, replicates: int = REPLICATES) -> list[Path]:
     has means with 95% intervals, the other the seconds and memory that each clustering takes.
 
     Args:
-        frame: where the study runs and writes. replicates: of each point.
+        frame: where the study runs and writes. replicates: number of replicates for each data set, clustering and
+        number of clusters.
     """
     counts = (5, 20) if frame.small else COUNTS
     tasks: list[Task] = []
@@ -82,9 +85,9 @@ def main(frame: Frame, replicates: int = REPLICATES) -> list[Path]:
 
 
 def _measured(data_dir: Path | None, task: Task) -> dict[str, Any]:
-    """One clustering of a data set in one replicate, as a row: the sizes of clusters, how much labels vary within them
-    (the heterogeneity), the share of users moved to another cluster, ε and accuracy of the label exchange at α = 0.1,
-    and the α and accuracy at ε = 0.2.
+    """Measures one clustering of a data set in one replicate. The returned row has the sizes of clusters, how much
+    labels vary within them (the heterogeneity), and the share of users moved to another cluster. It also has the ε and
+    the accuracy of the label exchange at α = 0.1, and the α and the accuracy at ε = 0.2.
 
     Args:
         data_dir: folder of data files. task: names of the data set and the clustering, the number of clusters asked for
@@ -131,22 +134,23 @@ def _moved(scenario: Scenario, replicate: int, data_dir: Path | None) -> float:
     balanced clusters, which are never too small.
 
     Args:
-        scenario: with the clustering. replicate: index of the users' sample. data_dir: folder of data files.
+        scenario: has the data set and the clustering. replicate: decides which users are sampled. data_dir: folder of
+        data files.
     """
     case = Replicate(scenario, replicate, data_dir)
     users: Examples = scenario.population.sample(case.places, case.streams).users
     if isinstance(scenario.clusters, HdbscanClusters):
         return float(np.mean(density_clusters(users, scenario.clusters.min_size) < 0))
     if isinstance(scenario.clusters, BalancedClusters):
-        return 0.0  # their number is reduced instead
+        return 0.0  # instead, fewer clusters are made
     cluster = scenario.clusters.model_copy(update={"min_size": 1}).assign(users, case.streams)
     return float(np.mean(np.bincount(cluster)[cluster] < LEAST))
 
 
 def _figure(points: pd.DataFrame, frame: Frame) -> Path:
-    """Draws a row of four panels for each data set, with a curve for each clustering, against the number of clusters:
-    the heterogeneity φ, the users in the smallest cluster, ε at α = 0.1, and the accuracy at ε = 0.2. Returns the
-    figure's file.
+    """Draws a row of four panels for each data set, and returns the figure's file. The panels show the heterogeneity φ,
+    the number of users in the smallest cluster, ε at α = 0.1, and the accuracy at ε = 0.2, all against the number of
+    clusters. Each clustering has a curve.
 
     Args:
         points: a row for each data set, clustering and number of clusters asked for, with the means of these four
@@ -173,7 +177,9 @@ def _figure(points: pd.DataFrame, frame: Frame) -> Path:
 
 
 CLUSTERS, FEATURES, BLOBS = 100, 20, 30
-"""Where cost is measured: clusters asked for, features of a user, and blobs of the law from which users are drawn."""
+"""For the measurement of cost: the numbers of clusters asked for, of features of a user, and of blobs in the law of
+users.
+"""
 KINDS: dict[str, KMeansClusters | BalancedClusters] = {
     "k-means": KMeansClusters(count=CLUSTERS),
     "mini-batch k-means": KMeansClusters(count=CLUSTERS, minibatch=True),
@@ -182,8 +188,8 @@ KINDS: dict[str, KMeansClusters | BalancedClusters] = {
 
 
 def cost(task: tuple[str, int]) -> dict[str, Any]:
-    """The cost of one clustering of users in blobs of very unequal size, as a row: CPU seconds, the peak of allocated
-    memory, and the smallest and largest cluster.
+    """Measures the cost of one clustering of users in blobs of very unequal size. Returns a row with the CPU seconds,
+    the peak of allocated memory, and the sizes of the smallest and largest cluster.
 
     Args:
         task: name of the clustering, and number of users.

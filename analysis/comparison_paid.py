@@ -1,4 +1,4 @@
-"""The comparison with every choice paid for: how mechanisms rank if the choice of their options counts in ε.
+"""The comparison of mechanisms with every choice paid for: how they rank if the choice of their options counts in ε.
 
 Run as `python -m analysis.comparison_paid --data-dir DIR`; a run that was stopped goes on where it stopped.
 """
@@ -71,9 +71,9 @@ MEAN_RUNS = 4.0
 
 
 def way(mechanism: str) -> str:
-    """On what a mechanism bases the paid choice of its settings or learner, which its ε covers: "released labels" (its
-    own noisy release), "a rehearsal on the known law" (a public synthetic distribution) or "private selection by a
-    curator".
+    """What the paid choice of a mechanism's settings or learner is based on; "paid" means that the mechanism's ε covers
+    the choice. The basis is "released labels" (the mechanism's own noisy release), "a rehearsal on the known law" (a
+    public synthetic distribution) or "private selection by a curator".
 
     Args:
         mechanism: its name.
@@ -84,7 +84,7 @@ def way(mechanism: str) -> str:
 def options(base: Scenario, name: str, epsilon: float) -> dict[str, Scenario]:
     """The options from which a mechanism may choose at its ε: their names, each with a scenario. The first is the
     default. For three mechanisms with a curator (DP-SGD, LabelDP-Pro, PATE) the options are settings of the mechanism
-    itself, for all others learners that can learn from its release.
+    itself. For all others they are learners that can learn from its release.
 
     Args:
         base: scenario whose mechanism is replaced; its learner is replaced too where learners are the options. name: of
@@ -99,8 +99,8 @@ def options(base: Scenario, name: str, epsilon: float) -> dict[str, Scenario]:
 
 def tried(task: Task) -> list[Line]:
     """A row for each option (a setting of the mechanism, or a learner) of one mechanism at its ε in one replicate. The
-    row has the accuracy on true labels, which no ε counts, and the release's ε, δ and whom users must trust. If the
-    mechanism chooses by its released labels, `shown` is the accuracy estimated from these labels.
+    row has the accuracy on true labels, which no ε counts, the ε and δ of the release, and the party that users must
+    trust. If the mechanism chooses by its released labels, `shown` is the accuracy estimated from these labels.
 
     Args:
         task: the scenario as a nested mapping, the mechanism's name with its ε, the replicate, the folder of data
@@ -130,8 +130,8 @@ def selected(task: tuple[PrivateSearchPlan, int, Path | None]) -> Line:
     index, its noisy score and its accuracy, with the number of runs and the ε of the whole selection.
 
     Args:
-        task: the plan of the selection (options, noise and law of the number of runs), the replicate, which decides on
-        users and noise, and the folder of data files.
+        task: the plan of the selection (options, noise and law of the number of runs), the replicate (it decides on
+        users and noise), and the folder of data files.
     """
     plan, replicate, data_dir = task
     best: Line = {"score": -float("inf")}
@@ -150,14 +150,14 @@ def selected(task: tuple[PrivateSearchPlan, int, Path | None]) -> Line:
 def accuracy(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome) -> float:
     """The accuracy of the scenario's learner on a release: exact if the users' law is known, else on held-out users."""
     model = learned_from(case, people, mechanism, outcome)
-    return 1.0 - cast(float, measured(predict(people, model, None), "zero_one").error_rate)  # 0-1 loss has one
+    return 1.0 - cast(float, measured(predict(people, model, None), "zero_one").error_rate)  # never None for 0-1 loss
 
 
 NAME = "comparison-paid"
 EPSILONS = (0.5, 2.0)
 CHOOSING = 3
-"""Number of first replicates. Their true labels serve free choices and rehearsals; only later replicates are
-reported.
+"""How many replicates, the first ones, serve free choices and rehearsals by their true labels. Only later replicates
+are reported.
 """
 USERS = 3_000
 """Largest number of users of a panel; data sets of a fixed number of users keep theirs."""
@@ -221,8 +221,8 @@ def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
 
 def freely(rows: pd.DataFrame) -> dict[MechanismPoint, str]:
     """The free choice for each mechanism and ε: the name of the option (a setting or a learner) with the largest mean
-    accuracy in the first 3 replicates. It looks at true labels, which no ε counts. The result's keys are pairs of
-    mechanism and ε.
+    accuracy in the first 3 replicates. This choice looks at true labels, which no ε counts. The result's keys are pairs
+    of mechanism and ε.
 
     Args:
         rows: one for each mechanism, ε, replicate and option, with its accuracy.
@@ -309,9 +309,9 @@ def points(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def prices(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row for each mechanism: the accuracy that the paid choice of its options (counted in ε) costs against the free
-    choice (by true labels, which no ε counts), and the accuracy it gains over no choice. In each replicate, cost and
-    gain are means over data sets and ε. The 95% intervals of all mechanisms hold jointly (Bonferroni's correction).
+    """A row for each mechanism: how much accuracy the paid choice of its options (counted in ε) loses against the free
+    choice (by true labels, which no ε counts), and how much it gains over no choice. In each replicate, loss and gain
+    are means over data sets and ε. The 95% intervals of all mechanisms hold jointly (Bonferroni's correction).
 
     Args:
         rows: one for each data set (column panel), ε, mechanism, replicate and kind of choice (column choice), with the
@@ -336,7 +336,7 @@ def _draw(table: pd.DataFrame, path: Path) -> None:
     Args:
         table: a row for each data set, ε and mechanism, all with the same kind of choice. It has the columns panel (the
         data set), choice, mechanism, mechanism.target_epsilon, replicates, accuracy, accuracy_low and accuracy_high.
-        path: of the figure.
+        path: file of the figure.
     """
     choice = str(table["choice"].iloc[0])
     choices = {

@@ -1,4 +1,4 @@
-"""The second comparison: every mechanism at equal ε with the best of its learners, and which mechanism leads where.
+"""The second comparison: every mechanism at equal ε with the best of its learners, and which mechanism leads at each ε.
 
 Run as `python -m analysis.comparison_second --data-dir DIR`; a run that was stopped goes on where it stopped.
 """
@@ -49,7 +49,7 @@ MECHANISMS: dict[str, dict[str, Any]] = {
 }
 """The mechanisms: their names, with their tables in a scenario without ε."""
 SEVERAL: dict[str, dict[str, Any]] = {f"ask {k}": {"kind": "label_exchange", "peers": k} for k in (3, 5)}
-"""Exchanges in which users ask several peers; `analysis.comparison_paid` compares them too."""
+"""Exchanges in which users ask several peers; only `analysis.comparison_paid` runs them."""
 _LAW, _SOFT = (PLAIN, FORWARD, COMBINED, TREES), (PLAIN, MULTINOMIAL)
 _CANDIDATES = {
     "label exchange": _LAW,
@@ -74,13 +74,13 @@ Line = dict[str, Any]
 Options = tuple[str, ...] | None
 """Names of learners, or of other options of a mechanism; None: all options."""
 Task = tuple[dict[str, Any], MechanismPoint, int, Path | None, Options]
-"""A scenario as a nested mapping with the mechanism at its ε, the mechanism's name with its ε, the replicate, the
-folder of data files, and the options to run.
+"""In this order: a scenario as a nested mapping, with the mechanism at its ε; the mechanism's name with its ε; the
+number of the replicate; the folder of data files; and the options to run.
 """
 
 
 def table_of(point: MechanismPoint) -> dict[str, Any]:
-    """A mechanism as the table `mechanism` of a scenario: its kind and options, and its target ε.
+    """The table `mechanism` of a scenario for one mechanism: its kind and options, and its target ε.
 
     Args:
         point: the mechanism's name and its ε.
@@ -94,13 +94,13 @@ def candidates(mechanism: str, classes: int) -> tuple[str, ...]:
 
 
 def learned(task: Task, accounted: bool) -> list[Line]:
-    """A row for each learner of the task, all on one release of noisy labels: number of users, and the learner's
-    accuracy with and without privacy.
+    """A row for each learner of the task: the number of users, and the learner's accuracy with and without privacy. All
+    learners learn from one release of noisy labels.
 
     Args:
         task: the scenario as a nested mapping, the mechanism's name with its ε, the replicate, the folder of data
         files, and the names of the learners (None: all). accounted: whether rows also have the ε of the worst cluster,
-        δ, and who must be trusted.
+        δ, and the party that users must trust.
     """
     tree, _, replicate, data_dir, names = task
     case = Replicate(Scenario.from_tree(tree), replicate, data_dir)
@@ -123,9 +123,9 @@ def learned(task: Task, accounted: bool) -> list[Line]:
 NAME = "comparison-second"
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 CHOOSING = 3
-"""Number of first replicates, which serve to choose learners and name leaders; only later replicates are reported."""
+"""The first so many replicates serve to choose learners and name leaders; only later replicates are reported."""
 USERS = 8_000
-"""Users of MNIST and of Adult, sampled in each replicate."""
+"""Number of users sampled from MNIST, and from Adult, in each replicate."""
 CHANGES: dict[str, dict[str, Any]] = {
     "digits": {},
     "mnist": {
@@ -159,25 +159,27 @@ TRUST = FIRST_TRUST | {
     _NOBODY: (*FIRST_TRUST[_NOBODY], "noise shares"),
     _CURATOR: ("DP-SGD", "ClusterRR", "LabelDP-Pro", "PATE", "noisy aggregates", PLR, HISTOGRAM),
 }
-"""Mechanisms, grouped by the party that users must trust: it sees true labels, or noisy labels with their owners."""
+"""Mechanisms, grouped by the party that users must trust; this party sees true labels, or noisy labels with their
+owners.
+"""
 ALL, OWN = "all", "its own"
-"""The name of the group of all mechanisms, and the name written for the learner of a mechanism that releases a
-model.
+"""The name of the group of all mechanisms; and the text that stands for the learner in the rows of a mechanism that
+releases a model.
 """
 WHOLE = ("DP-SGD", "LabelDP-Pro")
-"""Mechanisms that release a model, so that there is no learner to choose."""
+"""Mechanisms that release a model instead of labels, so that there is no learner to choose."""
 LEADS, BEHIND, OPEN = "leads", "is behind", "not settled"
 KEYS = ("mechanism", EPSILON)
 
 
 def main(frame: Frame, replicates: int = 9) -> list[Path]:
     """Compares the mechanisms at equal ε, each with the best of its learners; returns the files of a figure and of two
-    tables. One table has all points. The other has the differences between the leader and its rivals on each data set
-    at each ε.
+    tables. One table has a row for each mechanism and ε on each data set. The other has the differences in accuracy
+    between the leader and its rivals on each data set at each ε.
 
     Args:
-        frame: where the study runs and writes. replicates: of each point; the first 3 of them choose learners and name
-        leaders, and are not reported.
+        frame: where the study runs and writes. replicates: number of replicates for each mechanism and ε; the first 3
+        serve to choose learners and name leaders, and are not reported.
     """
     count = CHOOSING + 2 if frame.small else replicates
     changes = REDUCED if frame.small else CHANGES
@@ -216,11 +218,11 @@ def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
     """All runs on one data set: a row for each mechanism, ε, replicate and learner, with the accuracy. The first 3
     replicates, in which learners are chosen, are run with all learners that suit the mechanism. Later replicates, which
     are reported, are run with the best learner of the first 3 and with one-vs-rest logistic regression. With two
-    classes there are also models that are trained privately by a curator or organisations; they have no learner to
-    choose.
+    classes there are also mechanisms by which a curator or organisations train a model privately; for these there is no
+    learner to choose.
 
     Args:
-        panel: name of the data set. frame: runs the tasks. replicates: their number, including those that choose.
+        panel: name of the data set. frame: runs the tasks. replicates: their number, including the first 3.
     """
     base = comparison_base(NAME, panel, (REDUCED if frame.small else CHANGES)[panel])
     points = [MechanismPoint(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
@@ -234,7 +236,8 @@ def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
     rows["chosen"] = [best[point] == learner for point, learner in zip(_points_of(rows), rows["learner"], strict=True)]
     rows["learner"] = rows["learner"].mask(rows["mechanism"].isin(WHOLE), OWN)
     if classes == 2:
-        # these release a model for two classes; each is run at each ε in each replicate, and no learner is chosen
+        # these mechanisms release a model for two classes; each is run at each ε in each replicate, without a choice of
+        # learner
         tree, epsilons = base.model_dump(mode="json"), [1.0] if frame.small else sorted(EPSILONS)
         tasks = [(tree, epsilons, replicate, frame.data_dir) for replicate in range(replicates)]
         models = pd.DataFrame(chain(*frame.each(partial(model_rows, histogram=panel == "synthetic"), tasks)))
@@ -247,13 +250,14 @@ def run_points(
     function: Callable[[Task], list[Line]], base: Scenario, frame: Frame, replicates: range,
     options: Mapping[MechanismPoint, Options],
 ) -> pd.DataFrame:  # fmt: skip
-    """The rows that a function returns for each mechanism and ε in some replicates, in one table with columns for the
-    mechanism and ε.
+    """The rows that a function returns for each mechanism and ε in each of some replicates, as one table; it also has
+    columns for the mechanism and ε.
 
     Args:
         function: takes a task (scenario, mechanism and ε, replicate, folder of data files, options) and returns
-        rows. base: the data set's scenario, whose mechanism is replaced. frame: runs the tasks. replicates: which
-        ones are run. options: by mechanism and ε, the names of the learners or settings to be run; None: all.
+        rows. base: the data set's scenario, whose mechanism is replaced. frame: runs the tasks. replicates: the numbers
+        of the replicates that are run. options: by mechanism and ε, the names of the learners or settings to be run;
+        None: all.
     """
     runs = [(replicate, point) for replicate in replicates for point in options]
     trees = {point: base.replace(mechanism=table_of(point)).model_dump(mode="json") for point in options}
@@ -266,12 +270,12 @@ def run_points(
 
 
 def chosen(rows: pd.DataFrame, option: str = "learner") -> dict[MechanismPoint, str]:
-    """The learner, or other option, with the largest mean accuracy for each pair of mechanism and ε; of several that
-    are equal, the first.
+    """The learner, or other option, with the largest mean accuracy for each pair of mechanism and ε; of several with
+    equal accuracy, the first.
 
     Args:
         rows: one for each mechanism, ε, replicate and learner (or other option), with the accuracy. option: name of the
-        column of learners, or of what else is chosen, such as settings of the mechanism.
+        column with the learners, or with the other options to choose from, such as settings of the mechanism.
     """
     mean = rows.groupby([*KEYS, option], sort=False, as_index=False)["accuracy"].mean()
     best = mean.loc[mean.groupby(list(KEYS), sort=False)["accuracy"].idxmax()]
@@ -281,9 +285,9 @@ def chosen(rows: pd.DataFrame, option: str = "learner") -> dict[MechanismPoint, 
 def judged(rows: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Comparisons of leaders with rivals: a row for each data set, ε, group of trust and rival. A group of trust is all
     mechanisms in which users must trust the same party; all mechanisms together are a group, too. The leader has the
-    largest mean accuracy in the first 3 replicates; the differences are taken in each later replicate, and give a
-    verdict. All intervals hold jointly with 95% confidence (Bonferroni's correction for the number of different
-    comparisons).
+    largest mean accuracy in the first 3 replicates; the differences are taken in each later replicate, and the interval
+    of their mean gives a verdict. All intervals hold jointly with 95% confidence (Bonferroni's correction for the
+    number of distinct comparisons).
 
     Args:
         rows: for each data set a table with a row for each mechanism, ε, replicate and learner.
@@ -299,8 +303,9 @@ def judged(rows: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 def _against(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yields a row for each rival of the leader at each ε and in each group of trust (mechanisms in which users must
-    trust the same party, or all mechanisms). The leader has the largest mean accuracy in the first 3 replicates. `each`
-    is the array of the leader's accuracy minus the rival's in all later replicates; only these are reported.
+    trust the same party, or all mechanisms). The leader has the largest mean accuracy in the first 3 replicates. The
+    key `each` has an array: the leader's accuracy minus the rival's in each later replicate. Only later replicates are
+    reported.
 
     Args:
         rows: those of one data set.
@@ -322,9 +327,9 @@ def _against(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _points(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row for each mechanism and ε on one data set: its chosen learner, the mean accuracy, and the gain over the same
-    mechanism with one-vs-rest logistic regression. Means are over the reported replicates, which are those that had no
-    part in choosing the learner. The gain is NaN for models without a learner.
+    """A row for each mechanism and ε on one data set: the chosen learner, its mean accuracy, and its gain over
+    one-vs-rest logistic regression with the same mechanism. Means are over the reported replicates, which had no part
+    in choosing the learner. The gain is NaN for models without a learner.
 
     Args:
         rows: one for each mechanism, ε, replicate and learner.

@@ -1,7 +1,7 @@
-"""How fast the excess risk of private rules falls, for rules that are consistent for every law.
+"""How fast the errors of private rules fall as the number n of points grows. The rules are consistent for every law.
 
-Run as `python -m analysis.consistency`. Each random stream is named by law, n and replicate, so that another run gives
-the same rows.
+Run as `python -m analysis.consistency`. Each random stream is determined by the law, n and the replicate, so that
+another run gives the same rows.
 """
 
 import math
@@ -35,7 +35,7 @@ from p2p_sim.privacy import LabelExchange, calibrate_flip_prob, epsilons
 NAME, EPSILON, SEED = "consistency", 1.0, 2022
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 REPLICATES, FEWER = 60, 20
-"""Replicates of each point for n up to 100,000, and for larger n."""
+"""Number of replicates for each law and n: first if n is at most 100,000, then for larger n."""
 CLASSIFIERS: dict[str, ProductLaw] = {
     "smooth, d = 1": ProductLaw(Sine(2), 1),
     "oscillating, d = 1": ProductLaw(Sine(32), 1),
@@ -49,7 +49,7 @@ NONPRIVATE, EXCHANGE = "histogram, not private", "label exchange in cells, (1, n
 VOTES = "PCL, (1, 0)"
 DENSITY, RAW = "PCDE, (1, n^-2), normalised", "PCDE, (1, n^-2), divided by n"
 THRESHOLD, LABELLED, UNLABELLED = "semi-supervised, (1, n^-2)", 400, 100_000
-"""The rule that learns a threshold, and how many points with and without labels it has."""
+"""The name of the rule that learns a threshold, and its numbers of points with and without labels."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,9 @@ class Measurement:
     Attributes:
         method: name of the rule. value: excess error, half-L1 distance, or error of a threshold, according to the
         study.
-        epsilon_upper, delta: ε and δ of one example, or of one label if the rule is the exchange.
-        flip_prob, smallest_cell: α and the users of the smallest cell of the exchange; NaN and 0 for other rules.
+        epsilon_upper, delta: ε and δ that hold for one example, or for one label if the rule is the exchange.
+        flip_prob, smallest_cell: α of the exchange, and the number of users in its smallest cell; NaN and 0 for other
+        rules.
     """
 
     study: str
@@ -89,7 +90,8 @@ def main(frame: Frame, sizes: tuple[int, ...] = SIZES, replicates: int | None = 
     figures and a table.
 
     Args:
-        frame: where the study runs and writes. sizes: values of n. replicates: of each point; None: as published.
+        frame: where the study runs and writes. sizes: values of n. replicates: number of replicates for each law and n;
+        None: as published.
     """
     tasks = [
         (study, law, n, replicates or (REPLICATES if n <= 100_000 else FEWER))
@@ -123,12 +125,12 @@ def _measure(task: tuple[str, str, int, int]) -> list[Measurement]:
 
 
 def _classifier_rows(law: str, n: int, replicates: int) -> list[Measurement]:
-    """The excess errors of three histogram classifiers on one law with n points: without privacy, the private rule PCL,
-    and the label exchange within cells. There is a row for each of them in each replicate, with ε and δ; the ε of the
-    exchange is that of the worst cluster of all replicates.
+    """The excess errors of three histogram classifiers on n points of one law: a histogram without privacy, the private
+    rule PCL, and the label exchange within cells. There is a row for each classifier in each replicate, with ε and δ.
+    The ε of the exchange is that of the worst cluster of all replicates.
 
     Args:
-        law: name of the law of points and labels. n: number of points. replicates: their number.
+        law: name of the law of points and labels. n: number of points. replicates: number of replicates.
     """
     # α is chosen for clusters of the size `smallest`; a cell is smaller than this with probability at most 1e-7
     dimension = CLASSIFIERS[law].dimension
@@ -142,12 +144,12 @@ def _classifier_rows(law: str, n: int, replicates: int) -> list[Measurement]:
 
 
 def _classified(name: str, n: int, replicate: int, flip_prob: float) -> Classified:
-    """The excess errors of three histogram rules in one replicate (without privacy, the private rule PCL, and the label
-    exchange within cells), and the cluster sizes of the exchange. The rows of the exchange have ε = ∞ for now: its ε is
-    that of the worst cluster of all replicates, which the caller fills in.
+    """The excess errors of three histogram rules in one replicate, and the cluster sizes of the exchange. The rules are
+    a histogram without privacy, the private rule PCL, and the label exchange within cells. The row of the exchange has
+    ε = ∞ for now: the caller fills in the ε of the worst cluster of all replicates.
 
     Args:
-        name: of the law of points and labels. n: number of points. replicate: index. flip_prob: α of the exchange.
+        name: name of the law of points and labels. n: number of points. replicate: index. flip_prob: α of the exchange.
     """
     law, streams = CLASSIFIERS[name], Streams(SEED, replicate)
     points, labels = law.draw(n, streams.generator(f"{name} {n}"))
@@ -170,11 +172,12 @@ def _classified(name: str, n: int, replicate: int, flip_prob: float) -> Classifi
 
 
 def _density_rows(name: str, n: int, replicate: int) -> Iterable[Measurement]:
-    """Yields, for one replicate, the half-L1 distance from the true law of three density estimates: a histogram without
-    privacy, and the private estimate PCDE with its counts divided by their noisy total, or by n.
+    """Yields, for one replicate, the half-L1 distances of three density estimates from the true law. The estimates are
+    a histogram without privacy, the private estimate PCDE with its counts divided by their noisy total, and PCDE with
+    its counts divided by n.
 
     Args:
-        name: of the law from which the points are drawn. n: number of points. replicate: index.
+        name: name of the law from which the points are drawn. n: number of points. replicate: index.
     """
     law, streams = DENSITIES[name], Streams(SEED, replicate)
     points = law.draw(n, streams.generator(f"{name} {n}"))
@@ -185,7 +188,7 @@ def _density_rows(name: str, n: int, replicate: int) -> Iterable[Measurement]:
         RAW: PCDE(EPSILON, normalise=False, random_state=seed),
     }
     for method, model in models.items():
-        with warnings.catch_warnings(action="ignore"):  # at small n no cell passes the threshold; this is no fault
+        with warnings.catch_warnings(action="ignore"):  # at small n no cell may pass the threshold; this is no fault
             model.fit(points)
         value = half_l1(law, model.coordinates_.ravel(), model.cubes_.side, model.heights_)
         epsilon, delta = (math.inf, 0.0) if method == NONPRIVATE else (EPSILON, n**-2.0)
@@ -194,8 +197,8 @@ def _density_rows(name: str, n: int, replicate: int) -> Iterable[Measurement]:
 
 def _threshold_row(n: int, replicate: int) -> Measurement:
     """The error of a private rule that learns a threshold on the line from 400 labelled points and from n points
-    without labels. A point x is N(0, 1), and its label is 1 if x >= 0; the error is the probability under this law that
-    the rule is wrong.
+    without labels. A point x has the law N(0, 1), and its label is 1 if x >= 0; the error is the probability under this
+    law that the rule is wrong.
 
     Args:
         n: number of points without labels. replicate: index.
@@ -215,9 +218,9 @@ def _threshold_row(n: int, replicate: int) -> Measurement:
 
 
 def _figures(points: pd.DataFrame, frame: Frame) -> list[Path]:
-    """Draws two figures with a panel for each law, and returns their files: the excess error of the classifiers, and
-    the half-L1 distance of the density estimates from the truth. Each panel has n as its axis and a curve for each
-    rule.
+    """Draws two figures with a panel for each law, and returns the paths of their files. One figure shows the excess
+    error of the classifiers, the other the half-L1 distance of the density estimates from the true density. In each
+    panel n is on the horizontal axis, and there is a curve for each rule.
 
     Args:
         points: a row for each study, law, n and rule (column method), with the mean value and its 95% interval, and the
@@ -227,7 +230,7 @@ def _figures(points: pd.DataFrame, frame: Frame) -> list[Path]:
     count = f"{REPLICATES} replicates a point ({FEWER} above n = 100,000), bands: 95% t-intervals. "
     if points["replicates"].max() < REPLICATES:
         count = f"At most {points['replicates'].max()} replicates a point, bands: 95% t-intervals. "
-    # one figure each for the classifiers and the densities
+    # one figure for the classifiers, one for the densities
     paths = []
     for study, laws, title, note in (
         ("excess error", CLASSIFIERS, "Excess error of private histogram rules",

@@ -1,7 +1,7 @@
 """Claims of the papers on LabelDP-Pro and PATE at reduced size: what they claim, what is measured here, and a verdict.
 
-Run as `python -m analysis.curators --data-dir DIR`; it takes some ten CPU minutes. A run that was stopped goes on where
-it stopped.
+Run as `python -m analysis.curators --data-dir DIR`; it takes approximately ten CPU minutes. If a run was stopped, the
+same command continues it.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ PANELS = {"mnist": "50 components", "pixels": "pixels"}
 REDUCED = (
     'population={kind="digits",task="classes"}', 'clusters={kind="kmeans",count=4,min_size=36}', "replicates=2",
 )  # fmt: skip
-"""What a test changes: digits instead of MNIST, four clusters, and two replicates."""
+"""What a reduced study changes in each sweep: digits instead of MNIST, four clusters, and two replicates."""
 EPSILONS = (0.2, 0.5, 1.0, 2.0)
 PRINTED = {
     PRO: (0.929, 0.941, 0.943, 0.954),
@@ -26,17 +26,18 @@ PRINTED = {
     RESPONSE: (0.081, 0.104, 0.513, 0.967),
     ALIBI: (0.097, 0.825, 0.941, 0.966),
 }
-"""Accuracies on MNIST at `EPSILONS` in Table 5 of the LabelDP-Pro paper."""
+"""For each mechanism, the accuracies on MNIST that Table 5 of the LabelDP-Pro paper prints, one for each of
+`EPSILONS`."""
 LEADS = ((PATE, ALIBI, 0.2),)
-"""Claims without a number: the first mechanism is ahead of the second at this ε. According to its paper, PATE-FM at
-ε = 0.18 is ahead of ALIBI at ε = 1 on CIFAR-10."""
+"""Claims without a printed difference, as (first, second, ε): at this ε the first mechanism is more accurate than the
+second. The paper on PATE says that, on CIFAR-10, PATE-FM at ε = 0.18 is more accurate than ALIBI at ε = 1."""
 HOLDS, FAILS, OPEN = "reproduced", "not reproduced", "undecided"
 
 
 def main(frame: Frame) -> list[Path]:
-    """Runs mechanisms on MNIST, at reduced size, and checks claims of the papers on LabelDP-Pro and PATE that one
-    mechanism is more accurate than another at some ε. Returns the files of a figure of accuracy against ε, a table of
-    its points, and a table with a row for each claim and a verdict.
+    """Runs mechanisms on MNIST, at reduced size, and checks claims of the papers on LabelDP-Pro and PATE. Each claim
+    says that one mechanism is more accurate than another at some ε. Returns the files of a figure of accuracy against
+    ε, of a table of its points, and of a table with a row and a verdict for each claim.
 
     Args:
         frame: where the study runs and writes; a reduced study uses the data set of digits.
@@ -61,11 +62,12 @@ def main(frame: Frame) -> list[Path]:
 
 
 def judged(rows: pd.DataFrame) -> list[dict[str, object]]:
-    """A row for each claim that one mechanism is ahead of another at an ε, with a 95% interval of the difference.
+    """A row for each claim that compares the accuracies of two mechanisms at an ε, with the measured difference.
 
-    The column `claimed` has the printed difference of accuracies; it is empty where only a direction is claimed.
-    `difference` is measured on the same users, replicate by replicate. `verdict` says whether the interval of this
-    difference has the claimed sign. rows: of the sweep, one for each mechanism, ε and replicate.
+    The column `claimed` has the printed difference of accuracies; it is empty where only a direction is claimed. The
+    column `difference` has the mean measured difference; in each replicate, both mechanisms have the same users. `low`
+    and `high` are the ends of its 95% interval. `verdict` says whether this interval has the claimed sign. rows: rows
+    of the sweep, one for each mechanism, ε and replicate.
     """
     error = rows.pivot_table(index=[EPSILON, "replicate"], columns="mechanism", values="error_rate")
     lines: list[dict[str, object]] = []

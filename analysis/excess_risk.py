@@ -3,18 +3,19 @@
 Theorem 2 (Algorithm 1, a curator):  C₁ √(d/n)/(1-β) + C₂ |κ| (φ + Kσ/s + Kτ), κ = (λ-β)/(1-β)
 Theorem 4 (label exchange):          C₁ √(d/(θn)) + C₂ φ + C₃ α
 
-Here n is the number of users, s of users in a cluster, d of points and K of labels. φ is the heterogeneity (how much
-labels vary within clusters), σ the scale of the noise on counts of labels, τ the least share of a label that is
-released, and λ the probability that a label is redrawn; β corrects its bias. θ is the sampling rate and α the flip
-probability.
+There are n users, s of them in each cluster, d points and K labels; C₁, C₂ and C₃ are constants. φ is the heterogeneity
+(how much labels vary within clusters), σ the scale of the noise on counts of labels, τ the least share of a label that
+is released, and λ the probability that a label is redrawn; β corrects the bias of redrawing. θ is the sampling rate and
+α the flip probability.
 
 A law p(y|x), an array (C, P, K), has C clusters of P equally likely points and K labels. A release depends on users'
 labels only through the counts of labels at each point. So releases of billions of users are drawn as counts, which have
-the same law as if users were drawn one by one. The learner minimises the (modified) empirical loss over all functions
-of the points. At each point this loss depends only on the mean weight of each label. The mean weight estimates p(y|x);
-given this estimate, the excess risk is computed exactly. A bound is about the worst law, so that here the law may
-depend on the parameter: its margins between labels are just small enough for the wrong label to win. The excess of the
-squared error is quadratic near its minimum, so that it follows the square of a term.
+the same law as if users were drawn one by one. The learner minimises the empirical loss over all functions of the
+points; in Algorithm 1, K signed weights replace each label in this loss. At each point the loss depends only on the
+mean weight of each label. The mean weight estimates p(y|x); given this estimate, the excess risk is computed exactly. A
+bound must hold for the worst law. So here the law may depend on the term's parameter: the margins between its labels
+are just small enough for the wrong label to win. The excess squared risk is quadratic near its minimum; so it follows
+the square of a term.
 """
 
 from collections.abc import Iterable
@@ -40,8 +41,9 @@ WORST_MARGIN = 0.75
 class Simulation:
     """Draws independent replicates of releases of clusters, and measures what is learned from them.
 
-    R is the number of replicates, C of clusters, P of points in each cluster, and K of labels. A law is an array (C, P,
-    K) of p(y|x) at the points of each cluster; an estimate of it is (R, C, P, K), and an excess risk (R,).
+    R is the number of replicates, C that of clusters, P that of points in each cluster, and K that of labels. A law is
+    an array (C, P, K) of p(y|x) at the points of each cluster; an estimate of it is (R, C, P, K), and an excess risk
+    (R,).
     """
 
     replicates: int
@@ -51,8 +53,8 @@ class Simulation:
     def centralised(
         self, law: Floats, size: int, *, lam: float = 1.0, beta: float = 0.0, share_noise: float = 0.0, tau: float = 0.0
     ) -> Floats:
-        """Estimates (R, C, P, K) of p(y|x) by Algorithm 1, in which a curator resamples the labels of C clusters, in R
-        replicates. With probability λ each label is replaced by a draw from its cluster's noisy shares of the K labels.
+        """Estimates (R, C, P, K) of p(y|x) in R replicates of Algorithm 1, in which a curator resamples the labels of C
+        clusters. With probability λ each label is replaced by a draw from its cluster's noisy shares of the K labels.
         The learner then turns each label into K signed weights: it subtracts β times the noisy shares and divides by
         1-β. If β = λ, this undoes the replacement without bias. The estimate at a point is the mean weight of its
         users, or 1/K if no user is at the point.
@@ -68,7 +70,7 @@ class Simulation:
         # each label is replaced by a draw from q̃ with probability λ
         resampled = self.rng.binomial(truth, lam)
         counts = truth - resampled + self._deal(resampled.sum(axis=3), released)
-        # a label's weights are its column of Q⁻¹ = (I - β q̃ 1ᵀ)/(1-β)
+        # the weights of label y are column y of (I - β q̃ 1ᵀ)/(1-β), the inverse of redrawing with probability β
         users = counts.sum(axis=3, keepdims=True)
         return _mean_weights((counts - beta * users * released) / (1.0 - beta), users)
 
@@ -98,7 +100,7 @@ class Simulation:
         return self._deal(self.rng.multinomial(size, points, size=(self.replicates, len(law))), law)
 
     def _deal(self, users: NDArray[np.int64], distribution: Floats) -> NDArray[np.int64]:
-        """How many of `users` draw each label from a distribution of labels: the shape of `users` with K at its end."""
+        """How many of `users` draw each label from a distribution of labels; the last axis has the K labels."""
         return self.rng.multinomial(users, distribution / distribution.sum(axis=-1, keepdims=True))
 
     def named_excess(self, law: Floats, estimate: Floats, named: int = 1) -> Floats:
@@ -199,8 +201,8 @@ def arrivals(study: Simulation, rates: Floats, sizes: NDArray[np.int64], by_rate
     (φ = 0), so that the other terms vanish.
 
     Args:
-        study: draws the releases. rates: values of θ. sizes: number of users of a cluster at each θ. by_rate: whether
-        the term is drawn against θ, else against the mean number θn of labels that arrive.
+        study: draws the releases. rates: values of θ. sizes: number of users of a cluster at each θ. by_rate: True: the
+        term is drawn against θ. False: against the mean number θn of labels that arrive.
     """
 
     def risks(rate: float, size: int) -> list[Floats]:
@@ -220,8 +222,9 @@ def arrivals(study: Simulation, rates: Floats, sizes: NDArray[np.int64], by_rate
 
 def spread(study: Simulation, values: Floats) -> Term:
     """The term φ of Theorem 4 at several values of φ, with the excess risks drawn for each. φ is the mean L1 distance
-    of p(y|x) from its average over the cluster: the likeliest label differs between two halves of a cluster's points.
-    Clusters are so large that sampling has no effect, and no label is flipped, so that the other terms vanish.
+    of p(y|x) from its average over the cluster. It is above 0 because the likeliest label differs between two halves of
+    a cluster's points. Clusters are so large that sampling has no effect, and no label is flipped, so that the other
+    terms vanish.
 
     Args:
         study: draws the releases. values: of φ.
@@ -243,7 +246,7 @@ def flips(study: Simulation, values: Floats) -> Term:
     """
 
     def risks(alpha: float) -> list[Floats]:
-        short = 0.45 * alpha / (1.0 - 2.0 * alpha)  # flips lift p = 1/4 - short above the threshold 1/4
+        short = 0.45 * alpha / (1.0 - 2.0 * alpha)  # flips lift p(1|x) = 1/4 - short above the threshold 1/4
         costly, easy = study.alike([[0.75 + short, 0.25 - short]] * 8), study.pure(0.8)
         worst = study.pure(WORST_MARGIN * 0.001**0.5 / (1.0 - 2.0 * alpha))
         return [
@@ -279,8 +282,8 @@ def bias(study: Simulation, pulls: Floats) -> Term:
     """The term φ|κ| of Theorem 2 at several values of |κ|, with the excess risks drawn for each. κ = (λ-β)/(1-β) is the
     bias that is left if labels are redrawn with probability λ, and their weights correct too little (β < λ = 0.6) or
     too much (β > λ = 0.4). Shares have no noise. The margin by which one of two labels is likelier is lower by 0.5 at a
-    quarter of each cluster's points, so that φ = 0.375 · 0.5. There the bias makes the wrong label win, by a tenth of
-    the bias.
+    quarter of each cluster's points, so that φ = 0.375 · 0.5. At these points the bias makes the wrong label win, by a
+    margin of a tenth of the bias.
 
     Args:
         study: draws the releases. pulls: values of |κ|.
@@ -388,10 +391,10 @@ def all_terms(study: Simulation, points: int) -> list[Term]:
 
 def fitted(terms: Iterable[Term], rng: np.random.Generator) -> pd.DataFrame:
     """How closely measured excess risks follow the terms of the theorems: a row for each term and series (one way of
-    measuring the risk). It has the log-log slope of the mean risk in the term's parameter, with a 95% interval, fitted
-    where the mean is positive. If the risk may follow a power of the term (of value `shape` with constant 1), the row
-    also has the constant C that minimises Σ (C shape^power/mean - 1)², and the misfit, the largest |C shape^power/mean
-    - 1|. The 95% interval of C is from resampled replicates.
+    measuring the risk). A row has the log-log slope of the mean risk in the term's parameter, with a 95% interval,
+    fitted where the mean is positive. If the risk may follow a power of the term, the row also has the constant C that
+    minimises Σ (C shape^power/mean - 1)², where `shape` is the value of the term with the constant 1. The row's misfit
+    is the largest |C shape^power/mean - 1|. The 95% interval of C is from resampled replicates.
 
     Args:
         terms: with their excess risks. rng: resamples replicates.
@@ -418,7 +421,7 @@ def plot_terms(terms: list[Term], table: pd.DataFrame, note: str, path: Path) ->
     out.
 
     Args:
-        terms: to be drawn. table: their fits, made by `fitted`. note: below the panels. path: of the figure.
+        terms: to be drawn. table: their fits, made by `fitted`. note: text below the panels. path: file of the figure.
     """
     fits = {(line["term"], line["series"]): line for line in table.to_dict("records")}
     # each mark has bars of two standard errors

@@ -1,7 +1,7 @@
 """Who pays for privacy: the accuracy that each group of users loses, for each mechanism on two data sets.
 
-Run as `python -m analysis.groups --data-dir DIR`; it takes some 15 CPU minutes. A run that was stopped goes on where it
-stopped.
+Run as `python -m analysis.groups --data-dir DIR`; it takes approximately 15 CPU minutes. If a run was stopped, the same
+command continues it.
 """
 
 from collections.abc import Iterator
@@ -32,10 +32,11 @@ FIRST = (
     "randomised response, shuffled", "ClusterRR", "DP-SGD",
 )  # fmt: skip
 MECHANISMS = {name: ALL[name] for name in FIRST}
-"""Mechanisms of every panel: their names, with their tables in a scenario without ε."""
+"""The mechanisms that run on every panel, by name: for each its table in a scenario (its kind and options), without
+ε."""
 LATER = {name: ALL[name] for name in ("LabelDP-Pro", "PATE", "noisy aggregates", "noise shares")}
 LATER_ON = ("adult", "mnist")
-"""More mechanisms (`LATER`), and the panels on which they are run."""
+"""`LATER` has further mechanisms, and `LATER_ON` names the only panels on which they run."""
 EPSILONS, DRAWN = {"adult": (0.5, 1.0, 4.0), "mnist": (1.0,)}, 1.0
 """Target values of ε of each panel, and the value that the figure shows."""
 PANELS: dict[str, dict[str, Any]] = {
@@ -58,7 +59,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "groups": ["class", "cluster_size"],
     }
 }
-"""What a test changes in scenarios/comparison.toml."""
+"""What a reduced study changes in scenarios/comparison.toml."""
 TITLES = {
     ("adult", "class"): "Adult: income at most (0), above (1) 50,000",
     ("adult", "sex"): "Adult: sex",
@@ -72,10 +73,11 @@ MORE, LESS, OPEN = "pays more", "pays less", "not settled"
 def main(frame: Frame, replicates: int = 10) -> list[Path]:
     """Measures how much accuracy each group of users (by class, sex, or size of cluster) loses to privacy, for all
     mechanisms of the project's comparison on the data sets Adult and MNIST. Returns the files of a figure at ε = 1 and
-    of a table with a verdict on whether a group loses more than the others.
+    of a table with a verdict on whether each group loses more than the other users.
 
     Args:
-        frame: where the study runs and writes; a reduced study uses the breast cancer data. replicates: of each point.
+        frame: where the study runs and writes; a reduced study uses the breast cancer data. replicates: number of
+        replicates of each point (data set, mechanism and ε).
     """
     table = pd.DataFrame(_lines(frame, 2 if frame.small else replicates))
     verdicts = _judged(table, joint_confidence(intervals(table)))
@@ -107,11 +109,11 @@ def mechanisms_of(panel: str) -> dict[str, dict[str, Any]]:
 
 def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
     """Yields the rows of the table, one for each data set, mechanism, ε and group of users: means over replicates of
-    the group's share, its accuracy with and without privacy, and the loss with its interval. `each` is an array over
-    replicates: the accuracy that the group loses to privacy minus the accuracy that all other users lose.
+    the group's share, its accuracy with and without privacy, and the loss with its interval. The entry `each` is an
+    array over replicates: the accuracy that the group loses to privacy minus the accuracy that all other users lose.
 
     Args:
-        frame: where the study runs. replicates: of each point.
+        frame: where the study runs. replicates: number of replicates of each point (data set, mechanism and ε).
     """
     for panel, changes in (SMALL if frame.small else PANELS).items():
         base = comparison_base(NAME, panel, changes)
@@ -135,11 +137,12 @@ def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
 def _figures(part: pd.DataFrame, group: Group) -> dict[str, Any]:
     """What is measured for one group of users with one mechanism at one ε: the means over replicates of the group's
     share of users and of its accuracy with and without privacy, and the accuracy it loses to privacy with a 95%
-    interval. `each` is an array over replicates: the accuracy that the group loses minus the accuracy that all other
-    users lose.
+    interval. The entry `each` is an array over replicates: the accuracy that the group loses minus the accuracy that
+    all other users lose.
 
     Args:
-        part: the rows of this mechanism and ε, one for each replicate. group: has the names of its columns in the rows.
+        part: the rows of this mechanism and ε, one for each replicate. group: the group, which knows the names of its
+        columns in these rows.
     """
     return {
         **{name: part[group.column(name)].mean() for name in (SHARE, REFERENCE_ACCURACY, ACCURACY)},
@@ -149,9 +152,9 @@ def _figures(part: pd.DataFrame, group: Group) -> dict[str, Any]:
 
 
 def intervals(table: pd.DataFrame) -> int:
-    """How many different intervals the table has, each of a difference between a group of users and all others;
-    Bonferroni's correction for many comparisons uses this number. Where a kind of group (such as sex) has two groups,
-    their differences differ in sign alone and count once.
+    """The number of different intervals in the table, which Bonferroni's correction for many comparisons uses. Each
+    interval is for the difference between a group of users and all other users. Where a kind of group (such as sex) has
+    two groups, their differences differ in sign alone and count once.
 
     Args:
         table: a row for each data set, mechanism, ε and group.
@@ -161,10 +164,10 @@ def intervals(table: pd.DataFrame) -> int:
 
 
 def _judged(table: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """For each row, how much more accuracy the group loses than others, with its interval and a verdict.
+    """For each row, how much more accuracy the group loses than the other users, with an interval and a verdict.
 
-    table: has the differences in all replicates in its column `each`. confidence: of an interval. The verdict is "pays
-    more", "pays less" or "not settled".
+    The verdict is "pays more", "pays less" or "not settled". table: has the differences in all replicates in its column
+    `each`. confidence: confidence level of each interval.
     """
     verdicts = []
     for each in table["each"]:

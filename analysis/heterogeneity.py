@@ -1,4 +1,4 @@
-"""The excess risk of the clustering paper's mechanisms on known laws of several heterogeneities φ, at their true ε.
+"""The excess risk of the clustering paper's mechanisms at their true ε, on known laws with several heterogeneities φ.
 
 Run as `python -m analysis.heterogeneity` or by `make published`; a run that was stopped goes on where it stopped.
 """

@@ -1,16 +1,17 @@
-"""Theorem 5 of the clustering paper: how well a mechanism with label privacy can report the labels of a cluster.
+"""Theorem 5 of the clustering paper (Esfandiari et al.): how well label-private mechanisms report a cluster's labels.
 
 In the label association problem (Definition 2) every cluster holds s examples with distinct labels out of K, and a
 mechanism reports a set of pairs (cluster, label). Precision is E(true pairs reported) over E(pairs reported), recall
-E(true pairs reported) over all true pairs. Theorem 5: guaranteed precision x recall is at most e^ε s/(K-s).
+E(true pairs reported) over all true pairs. By Theorem 5, the precision x recall that a mechanism with ε-label privacy
+can guarantee is at most e^ε s/(K-s).
 
-The exact maximum: average a mechanism over permutations of the labels (in each cluster), of examples and of clusters.
-The averaged mechanism keeps its ε and its guarantees of precision and recall. The probability that it reports the set S
-for a cluster with labels Y then depends only on ω = |S| and j = |S ∩ Y|. A change of one label of Y changes j by at
-most one, so that this probability grows by a factor of at most e^ε for each step of j. The law proportional to e^(εj)
-is ε-private and stochastically dominates all such laws of j at the same ω. So E j is at most the mean m(ω) of Fisher's
-noncentral hypergeometric law with odds e^ε. Precision x recall is (E j)²/(s E ω). It is convex in the mixture of the
-sizes ω, hence largest at a single ω.
+The exact maximum is found as follows. Average a mechanism over permutations of the labels (in each cluster), of
+examples and of clusters. The averaged mechanism keeps its ε and its guarantees of precision and recall. The probability
+that it reports the set S for a cluster with labels Y then depends only on ω = |S| and j = |S ∩ Y|. A change of one
+label of Y changes j by at most one. So ε-privacy lets this probability grow by a factor of at most e^ε for each step of
+j. The law with probabilities proportional to e^(εj) is ε-private and stochastically dominates all such laws of j at the
+same ω. So E j is at most the mean m(ω) of Fisher's noncentral hypergeometric law with odds e^ε. Precision x recall is
+(E j)²/(s E ω). It is a convex function of the mixture of sizes ω, and so it is largest at a single ω.
 """
 
 import math
@@ -29,8 +30,8 @@ Labels = NDArray[np.integer]
 
 
 class Chances(NamedTuple):
-    """Exact probabilities that a label is reported for a cluster: for each of its s own labels, and for each of the K-s
-    others.
+    """Exact probabilities that a label is reported for a cluster: for each of the cluster's s own labels, and for each
+    of the K-s other labels.
     """
 
     own: float
@@ -41,9 +42,10 @@ class Chances(NamedTuple):
 class ClusterSubsets:
     """Reports a set S of ω labels for each cluster with labels Y, with probability proportional to e^(ε |S ∩ Y|).
 
-    For the best ω no ε-label private mechanism has a larger precision x recall. As in the problem, only data sets whose
-    clusters hold distinct labels count. A change of one label changes |S ∩ Y| by at most one, and the normalising sum
-    is the same for all sets Y, so that ε holds. For s = 1 it is subset selection (Ye and Barg 2018).
+    For the best ω no ε-label private mechanism has a larger precision x recall. As in the label association problem,
+    only data sets whose clusters hold distinct labels count. A change of one label changes |S ∩ Y| by at most one, and
+    the normalising sum is the same for all sets Y, so that the mechanism is ε-label private. For clusters with one
+    label it is subset selection (Ye and Barg 2018).
     """
 
     epsilon: float
@@ -61,7 +63,7 @@ class ClusterSubsets:
         # draw j = |S ∩ Y| by its law, then j of the cluster's labels and ω-j of the others uniformly
         law = nchypergeom_fisher.pmf(np.arange(size + 1), classes, size, self.subset_size, math.exp(self.epsilon))
         overlap = rng.choice(size + 1, size=clusters, p=law / law.sum())
-        keys = rng.random((clusters, classes))  # the ω smallest are reported
+        keys = rng.random((clusters, classes))  # labels with the ω smallest keys are reported
         shuffled = rng.permuted(labels, axis=1)
         np.put_along_axis(keys, shuffled, np.where(np.arange(size) < overlap[:, None], -1.0, 2.0), axis=1)
         reported = np.zeros((clusters, classes), dtype=bool)
@@ -102,7 +104,7 @@ class ExampleSubsets:
 class NoisyHistogram:
     """Adds Laplace noise of scale 2/ε to the count of each label in each cluster; reports the counts above a threshold.
 
-    ε-label private: one changed label moves two counts by one each, so the counts' L1 sensitivity is 2.
+    It is ε-label private: one changed label moves two counts by one each, so the counts' L1 sensitivity is 2.
     """
 
     epsilon: float
@@ -169,8 +171,8 @@ def measure(
 ) -> dict[str, Mean]:
     """Precision, recall and their product, estimated from at least 2 simulated clusters by ratios of means.
 
-    The 95% intervals are found by the delta method on logarithms. They are for large samples, in which some true pair
-    is reported.
+    The 95% intervals are found by the delta method on logarithms. They are valid for large samples in which at least
+    one true pair is reported.
     """
     pairs = count_pairs(mechanism, clusters, size, classes, rng).astype(float)
     true, reported = pairs.mean(axis=1).tolist()

@@ -1,4 +1,5 @@
-"""What learners gain by knowing the law of the noise, and how close the exchange then comes to randomised response.
+"""What learners gain by knowing the law of the noise, and how much accuracy the exchange then still loses to randomised
+response.
 
 Run as `python -m analysis.learners`; a run that was stopped goes on where it stopped.
 """
@@ -25,7 +26,7 @@ REDUCED = {
 """What a test changes in the sweep of each panel."""
 EXCHANGE, LOCAL, PLAIN = "label exchange", "randomised response", "plain"
 DRAWN = (PLAIN, "forward", "clusters and features")
-"""Learners of the figure; the table has all learners."""
+"""Learners that the figure shows; the table has all learners."""
 
 
 def main(frame: Frame) -> list[Path]:
@@ -55,7 +56,7 @@ def main(frame: Frame) -> list[Path]:
 
 
 def _gaps(rows: pd.DataFrame) -> list[dict[str, object]]:
-    """A row for each ε and learner: differences of accuracy on the same users, with 95% intervals.
+    """A row for each ε and learner: three differences of accuracy on the same users, with 95% intervals.
 
     to_plain: randomised response with the plain learner, minus the exchange with this learner.
     to_same: randomised response minus the exchange, both with this learner.

@@ -31,20 +31,20 @@ Rows = Iterator[dict[str, object]]
 DELTA = 1e-6
 SIZES = (100, 1_000, 2_048, 5_000, 20_000, 50_000, 200_000, 1_000_000)
 EXCHANGES = ((0.1, 0.5), (0.05, 0.1), (0.2, 1.0))
-"""α and θ of the label exchanges whose ε is bracketed."""
+"""Flip probability α and sampling rate θ of the label exchanges in the table brackets.csv."""
 OVERLAY, DEGREES = (1000, 0.1), (10, 20, 50, 100, 200, 400)
-"""n and α of random regular overlays, and the numbers of neighbours that a user has in them."""
+"""The number n of users and α of random regular overlays; the numbers of neighbours of a user in them."""
 COMPLETE = ((400, 0.2, 0.1), (1000, 0.1, 0.1), (1000, 0.1, 1.0))
-"""n, α and θ of complete overlays."""
+"""n, α and θ of complete overlays, in which each user may fetch from all."""
 DENSE = (100, 400, 2000)
-"""n of the tables of fetch probabilities that are nearly uniform."""
+"""Numbers n of users for the tables of nearly uniform fetch probabilities."""
 RESAMPLED = ((1000, 2.0, 0.1, 1.0), (2000, 1.0, 0.1, 1.0), (1000, 2.0, 0.1, 0.9), (1000, 8.0, 0.1, 0.98))
-"""n, σ, τ and λ of a curator who releases noisy labels of two classes, but no distributions."""
+"""Arguments of `resampled`: n, noise scale σ, threshold τ and resampling probability λ."""
 CLASSES = (
     *((1000, 3, 1.0, 2.0, 0.1, 1e-6), (1000, 3, 1.0, 1.0, 0.1, 1e-6), (10_000, 3, 0.9, 2.0, 0.1, 1e-6)),
     *((1000, 10, 0.9, 2.0, 0.05, 1e-5), (1000, 10, 1.0, 2.0, 0.01, 1e-6), (1000, 3, 0.98, 8.0, 0.1, 1e-6)),
 )
-"""n, K, λ, σ, τ and δ of a curator who releases noisy labels of three classes or more, but no distributions."""
+"""Arguments of `resampled_classes`: n, number K of classes, λ, σ, τ and δ."""
 AUDITED = ClusterResampling(4, 3, 0.9, 1.0, 0.25, released=True)
 
 
@@ -75,12 +75,12 @@ def _computed(task: tuple[Any, ...]) -> list[dict[str, object]]:
 
 
 def _exchange(n: int, alpha: float, theta: float) -> dict[str, object]:
-    """The columns of a label exchange: n, flip probability α, sampling rate θ, and δ."""
+    """The columns that describe a label exchange: number n of users, flip probability α, sampling rate θ, and δ."""
     return {"n": n, "flip_prob": alpha, "sampling_rate": theta, "delta": DELTA}
 
 
 def _ends(bound: PrivacyBound) -> dict[str, object]:
-    """The columns of a bracketed ε."""
+    """The columns with the lower and the upper end of an ε."""
     return {"epsilon_lower": bound.epsilon_lower, "epsilon_upper": bound.epsilon_upper}
 
 
@@ -88,8 +88,8 @@ def brackets(sizes: Sequence[int]) -> Rows:
     """Rows of a table: both ends of the learner's ε at δ = 1e-6 for each number n of users and each pair (α, θ) of flip
     probability and sampling rate: (0.1, 0.5), (0.05, 0.1) and (0.2, 1).
 
-    The column width is the upper end over the lower one, minus 1; factor is the upper end over √(θ/((1+θ)nα)). sizes:
-    the values of n.
+    The column width is the upper end divided by the lower one, minus 1. The column factor is the upper end divided by
+    √(θ/((1+θ)nα)). sizes: the values of n.
     """
     for n, (alpha, theta) in itertools.product(sizes, EXCHANGES):
         bound = LabelExchange(n, alpha, theta).epsilon(DELTA)
@@ -100,9 +100,9 @@ def brackets(sizes: Sequence[int]) -> Rows:
 
 
 def data_sets(n: int, alpha: float = 0.05, epsilon: float = 0.92) -> Rows:
-    """Rows of a table: δ(ε) at the learner for each data set of a label exchange among n users, at the sampling rate θ
-    = 1. A data set is given by how many users besides the target hold label 1; half of these numbers suffice by
-    symmetry.
+    """Rows of a table: δ(ε) at the learner for each data set of a label exchange among n users, at the sampling rate
+    θ = 1. A data set is given by a number: how many users besides the target hold label 1. By symmetry, half of these
+    numbers suffice.
 
     n: number of users. alpha: flip probability. epsilon: ε at which δ is computed.
     """
@@ -114,10 +114,10 @@ def data_sets(n: int, alpha: float = 0.05, epsilon: float = 0.92) -> Rows:
 
 
 def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> Rows:
-    """Rows of a table: the ε of the paper's Lemma 9 and the exact ε, at two cluster sizes n.
+    """Rows of a table: the ε of Lemma 9 of the clustering paper and the exact ε, at two cluster sizes n.
 
-    The two are the first n to which Lemma 9 applies, and `largest`. theorem3_from: the first n to which Theorem 3
-    applies at θ = 1.
+    The two sizes are the smallest n to which Lemma 9 applies, and `largest`. The column theorem3_from is the smallest n
+    to which Theorem 3 applies at θ = 1.
     """
     first = next(n for n in range(2, largest) if lemma9_epsilon(n, alpha, theta, DELTA) is not None)
     theorem = next(n for n in range(2, 20_000) if theorem3(n, 1.0) is not None)
@@ -130,8 +130,9 @@ def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> Rows:
 
 def overlays(users: int, degrees: Sequence[int], sample: int) -> Rows:
     """Rows of a table: the certified ε of a label exchange on random regular overlays (graphs in which every user
-    fetches from one of her neighbours, all equally likely). It is the largest ε of the first `sample` users. There is a
-    row for each number of neighbours, sampling rate θ (0.1, 1) and δ (1e-6, 1e-4); the flip probability α is 0.1.
+    fetches from one of her neighbours, all equally likely). The certified ε is the largest of the first `sample` users.
+    There is a row for each number of neighbours, sampling rate θ (0.1, 1) and δ (1e-6, 1e-4). The flip probability α is
+    0.1.
 
     users: number of users. degrees: numbers of neighbours of a user. sample: number of users whose ε is computed.
     """
@@ -151,10 +152,11 @@ def overlays(users: int, degrees: Sequence[int], sample: int) -> Rows:
 def attained(users: int, degrees: Sequence[int]) -> Rows:
     """Rows of a table: a lower end of the learner's ε on random regular overlays (every user fetches from one of her
     neighbours), and on the complete overlay. A data set and an event of what the learner sees attain this end for a
-    badly placed user, whose label few users fetch, but often; sampling makes it too large with probability at most
-    1e-9. There is a row for each number of neighbours, sampling rate θ (0.1, 1) and δ (1e-6, 1e-4); α is 0.1.
+    badly placed user, whose label few users fetch, but often. The end is computed by sampling, and too large with
+    probability at most 1e-9. There is a row for each number of neighbours, sampling rate θ (0.1, 1) and δ (1e-6, 1e-4).
+    α is 0.1.
 
-    users: of the overlay. degrees: numbers of neighbours of a user.
+    users: number of users of the overlay. degrees: numbers of neighbours of a user.
     """
     for degree in (*degrees, users):
         graph = nx.random_regular_graph(degree, users, seed=1) if degree < users else None
@@ -168,9 +170,9 @@ def attained(users: int, degrees: Sequence[int]) -> Rows:
 
 
 def worst_placed(table: sparse.csr_array, flip_prob: float, theta: float) -> Fetchers:
-    """The fetchers of one user, the target. They are the users who may fetch her noisy label, with their probabilities
-    of fetching from her and from each other user, all times θ, and α. The target is the user for whom the sum of
-    squared fetch probabilities is largest: few users fetch her label, but often.
+    """The fetchers of one user, the target: the users who may fetch her noisy label. The result holds α and the
+    fetchers' probabilities of fetching from her and from each other user, all multiplied by θ. The target is the user
+    for whom the sum of squared fetch probabilities is largest: few users fetch her label, but often.
 
     Args:
         table: (n, n) sparse; table[i, j] is the probability that user i fetches from user j. flip_prob: α. theta: θ.
@@ -183,7 +185,7 @@ def worst_placed(table: sparse.csr_array, flip_prob: float, theta: float) -> Fet
 
 
 def complete(exchanges: Sequence[tuple[int, float, float]]) -> Rows:
-    """Rows of a table: the bound of ε for any fetch distribution, beside the exact ε, on complete overlays.
+    """Rows of a table: the bound of ε that holds for any fetch distribution, and the exact ε, on complete overlays.
 
     exchanges: n, α and θ of each overlay.
     """
@@ -192,7 +194,7 @@ def complete(exchanges: Sequence[tuple[int, float, float]]) -> Rows:
 
 
 def _against_exact(table: Floats, alpha: float, theta: float) -> dict[str, object]:
-    """The columns of ε: the bound for a table of fetch probabilities, and the exact ε for uniform ones."""
+    """The columns of ε: the bound for a table of fetch probabilities, and the exact ε for uniform probabilities."""
     return {
         "epsilon_upper": FetchDistribution(table, alpha, theta).epsilon(DELTA).epsilon_upper,
         "epsilon_exact": LabelExchange(len(table), alpha, theta).epsilon(DELTA).epsilon_upper,
@@ -222,7 +224,8 @@ def rounds(n: int, epsilon: float = 1.2) -> Rows:
     """The row of a table: the true δ(ε) of two rounds in which users repeat their noisy labels, and the δ that
     composition claims.
 
-    Composition, which needs fresh noise in each round, claims a δ that is too small here; θ = 1.
+    Composition needs fresh noise in each round. Here the noise is not fresh, and the δ that composition claims is too
+    small. The sampling rate θ is 1.
     """
     exchange, claimed = LabelExchange(n, 0.1, 1.0), 0.0
     for ones in range(n):
@@ -279,7 +282,7 @@ def released() -> Rows:
 def audited(trials: int) -> Rows:
     """The row of a table about the curator of the clustering paper's Algorithm 1, for one small cluster with three
     labels whose noisy distribution is released. It has a lower end of ε that an attack proves, the certified pure ε,
-    and the ε that the paper's Theorem 1 prints, which is too small.
+    and the ε that the paper's Theorem 1 prints. The printed ε is too small.
 
     Args:
         trials: number of clusters that the attack draws for each value of the target's label.

@@ -1,6 +1,6 @@
 """A comparison of protocols without a server: upper and lower bounds of ε for each observer, and accuracy.
 
-Run as `python -m analysis.protocols --data-dir DIR`; it takes some CPU minutes. docs/better-exchange.md shows its
+Run as `python -m analysis.protocols --data-dir DIR`; it takes a few CPU minutes. docs/better-exchange.md shows the
 tables.
 """
 
@@ -36,12 +36,12 @@ SHUFFLER, RESPONSE = "trusted shuffler", "randomised response"
 ASKED = {EXCHANGE: 1, THREE: 3, FIVE: 5}
 """Protocols in which users ask peers, with the number of peers that each user asks."""
 DELTA, FLIP_PROB, MEMBERS = 1e-5, 0.2, 5
-"""δ and α of the table of views, and number of users in a coalition."""
+"""δ, α and number of users in a coalition, for the table of views: what each observer of a protocol can learn."""
 SIZES, RATES = (20, 200, 2_000), (1.0, 0.1)
-"""Cluster sizes and sampling rates of the table of views."""
+"""Cluster sizes of the table of views, and the sampling rates of both tables."""
 TRIALS, ERROR = 1_000_000, 1e-9
-"""Runs of an attack for each label of its target, after a quarter as many pilot runs; probability that its bound is
-wrong."""
+"""`TRIALS`: number of runs of an attack for each label of its target; a quarter as many pilot runs come before.
+`ERROR`: probability that the attack's bound is wrong."""
 TARGET = 0.5
 """Certified ε at the learner in the comparison at equal ε."""
 Bools = NDArray[np.bool_]
@@ -74,7 +74,8 @@ def learner_counts(way: str, size: int, rate: float, others: int) -> Draw:
 
 def known_label(reached: float) -> Draw:
     """A function draw(rng, trials, label) that returns an array (trials,): what an observer sees of the target in each
-    run, 1 plus her noisy label, or 0 if the observer did not get it. The label is flipped with probability 0.2.
+    run. This is 1 plus the target's noisy label, or 0 if the observer did not get this label. The label is flipped with
+    probability 0.2.
 
     Args:
         reached: the probability that the observer gets the noisy label.
@@ -88,14 +89,14 @@ def known_label(reached: float) -> Draw:
 
 
 def attacked(draws: list[Draw], trials: int, seed: int) -> float:
-    """The largest lower bound of ε at δ = 1e-5 that an attack proves on any of some data sets, 0 if it proves none. The
-    attack compares how often a count is at least (or at most) a cut under the target's two labels. The cut is chosen on
-    a quarter as many pilot runs. Both probabilities have Clopper-Pearson bounds, so that the result is too large with
-    probability at most 1e-9 for all data sets and both kinds of event together.
+    """The largest lower bound of ε at δ = 1e-5 that an attack proves on any of several data sets; 0 if it proves none.
+    The attack compares, between the target's two labels, how often a count is at least (or at most) a cut. The cut is
+    chosen on separate pilot runs. Both probabilities have Clopper-Pearson bounds, so that the result is too large with
+    probability at most 1e-9, for all data sets and both kinds of event together.
 
     Args:
-        draws: for each data set a function draw(rng, trials, label) of counts (trials,). trials: runs for each label of
-        the target. seed: of the random numbers.
+        draws: for each data set a function draw(rng, trials, label) that returns counts (trials,). trials: number of
+        runs for each label of the target; a quarter as many are pilot runs. seed: seed of the random numbers.
     """
     rng, best = np.random.default_rng(seed), 0.0
     level = ERROR / (4.0 * len(draws))
@@ -116,10 +117,10 @@ def _event(counts: NDArray[np.int64], cut: int, label: int) -> Bools:
 
 
 def _proof(likelier: Bools, rarer: Bools, level: float) -> float:
-    """The lower bound ln((p - δ)/q) of ε that an event proves.
+    """The lower bound of ε that an event proves from its probabilities under the target's two labels.
 
-    p is a lower bound of the larger one of the event's probabilities under the two labels, and q an upper bound of the
-    smaller one.
+    The bound is ln((p - δ)/q), where p is a lower bound of the larger one of these probabilities, and q an upper bound
+    of the smaller one.
 
     Args:
         likelier, rarer: whether the event occurred in each run, under the label that makes it likelier and under the
@@ -198,11 +199,12 @@ COLUMNS = ("num_users", "min_cluster_size", "excess_risk_loss", "epsilon_upper",
 
 def learned(task: tuple[str, dict[str, Any], int, Path | None]) -> list[dict[str, Any]]:
     """A row for each protocol and sampling rate in one replicate, with its accuracy, ε and traffic. Every protocol is
-    run twice: with the same flip probability 0.2, and with noise for the same certified ε = 0.5 at the learner.
+    run twice: once with the flip probability 0.2, and once with the noise that gives the certified ε = 0.5 at the
+    learner.
 
     Args:
-        task: the name of the data set, its scenario as a nested mapping, the replicate, and the folder of data
-        files.
+        task: the name of the data set, its scenario as a nested mapping, the number of the replicate, and the folder of
+        data files.
     """
     panel, tree, replicate, data_dir = task
     base, rows = Scenario.from_tree(tree), list[dict[str, Any]]()
@@ -210,7 +212,7 @@ def learned(task: tuple[str, dict[str, Any], int, Path | None]) -> list[dict[str
     for equal, usual in ((SAME_NOISE, {"flip_prob": FLIP_PROB}), (SAME_EPSILON, {"target_epsilon": TARGET})):
         for way, mechanism in MECHANISMS.items():
             for rate in RATES if way in ASKED else (1.0,):
-                # pushed labels have the α of the shuffled labels before them, which are as private
+                # pushed labels get the α of the shuffled labels, which ran just before and are equally private
                 noise = {"flip_prob": shuffled} if way == PUSH else usual
                 rated = {"sampling_rate": rate} if way in ASKED else {}
                 engine = "processes" if way == PUSH else "events"
@@ -227,9 +229,10 @@ def learned(task: tuple[str, dict[str, Any], int, Path | None]) -> list[dict[str
 
 
 def gains(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row for each point: the mean accuracy, and its gain over the exchange at θ = 1, replicate by replicate.
+    """A row for each point: the mean accuracy, and its mean gain over the label exchange with one peer and θ = 1.
 
-    rows: one for each panel, noise, protocol, sampling rate and replicate.
+    Gains compare results of the same replicate. rows: one for each data set (column panel), choice of noise (column
+    equal), protocol, sampling rate and replicate.
     """
     first = rows[(rows["protocol"] == EXCHANGE) & (rows["sampling_rate"] == 1.0)]
     paired = first.set_index(["panel", "equal", "replicate"])["accuracy"]
@@ -251,7 +254,7 @@ def main(frame: Frame, replicates: int = 10) -> list[Path]:
     """Compares protocols without a server at equal noise and at equal ε; returns the files of two tables and a figure.
 
     Args:
-        frame: where the study runs and writes. replicates: of each point.
+        frame: where the study runs and writes. replicates: number of replicates of each point.
     """
     trials, sizes, panels, count = TRIALS, list(SIZES), list(PANELS), replicates
     if frame.small:

@@ -1,4 +1,4 @@
-"""A referee's hour: the project's claims are checked again by commands, and their verdicts are written on one page.
+"""A referee's hour: commands check the project's claims again, and one page shows a verdict on each claim.
 
 Run as `python -m analysis.review` or `make review`; it takes under an hour on two cores. It writes
 build/review/index.html, and ends with status 1 if a verdict is not as published.
@@ -49,8 +49,8 @@ TESTS: dict[str, tuple[str, str]] = {
     "intervals of accuracy from released labels cover the truth": ("utility", "learning/test_released_accuracy"),
     "every number in the documentation comes from a command": ("documentation", "docs/test_numbers"),
 }
-"""Claims of this project, each with the kind of its evidence and the files of its tests; the tests also find planted
-mistakes.
+"""Claims of this project, each with the kind of its evidence and the files of its tests. The tests also find mistakes
+that are planted on purpose.
 """
 
 
@@ -59,8 +59,8 @@ class ReviewLine:
     """One claim on the page, with its evidence.
 
     Attributes:
-        kind: the kind of evidence, or the paper that makes the claim. claim: the statement. evidence: a command.
-        verdict: in words. good: whether the verdict is as published.
+        kind: the kind of evidence, or the paper that makes the claim. claim: the statement. evidence: the command that
+        checks it. verdict: the result, in words. good: whether the verdict is as published.
     """
 
     kind: str
@@ -82,7 +82,8 @@ STYLE = (
 def papers_claims(work: Path) -> Iterator[ReviewLine]:
     """A line for each numbered claim of the papers, evaluated again and compared with docs/papers.md.
 
-    A claim is evaluated on many cases, and holds or fails. work: folder for temporary files, not used here.
+    Each claim is evaluated on many cases; the verdict is that it holds or that it fails. work: folder for temporary
+    files, not used here.
     """
     row = r"^\| .+? \| (.+?) \|.*\| (holds|fails) \|$"
     published = dict(re.findall(row, PAPERS.read_text(encoding="utf-8"), re.MULTILINE))
@@ -113,7 +114,7 @@ def certificates(work: Path) -> Iterator[ReviewLine]:
 
 
 def truth(work: Path) -> Iterator[ReviewLine]:
-    """A line for random ε and δ, compared with arithmetic of 50 digits."""
+    """A line for 300 random values of ε and δ, compared with arithmetic of 50 digits."""
     command = ["-m", "tests.validation.truth", "--points", "300", "--seed", "7"]
     good = _status(command) == 0
     verdict = "no bound is below the truth" if good else "a bound is below the truth"
@@ -137,9 +138,10 @@ def tests(work: Path) -> Iterator[ReviewLine]:
 
 
 def figure(work: Path) -> Iterator[ReviewLine]:
-    """A line for the comparison of all mechanisms at reduced size, whose figure is shown beside the published one.
+    """A line for the comparison of all mechanisms, run again at reduced size.
 
-    The study compares accuracy at equal ε. work: folder of the page, into which the new figure goes as reduced.png.
+    The study compares accuracy at equal ε. Its new figure is shown beside the published one. work: folder of the page,
+    into which the new figure goes as reduced.png.
     """
     drawn = comparison.main(Frame(work / "figure", work / "work", workers=1, small=True))
     next(path for path in drawn if path.suffix == ".png").replace(work / "reduced.png")
@@ -177,10 +179,10 @@ def review(work: Path, steps: tuple[Step, ...] = STEPS) -> list[ReviewLine]:
 
 
 def page(lines: list[ReviewLine], work: Path) -> str:
-    """The page as HTML: a row for each claim, marked if its verdict differs, and the published figure beside the one
-    drawn again.
+    """The page as HTML: a row for each claim, marked if its verdict is not as published, and the figure drawn again
+    beside the published one.
 
-    work: the folder that has the figure drawn again.
+    work: the folder with the figure that was drawn again.
     """
     bad = sum(not line.good for line in lines)
     summary = (

@@ -1,7 +1,7 @@
 """The numbers about shipped scenarios and sweeps that the README and the guides print.
 
-Run as `python -m analysis.shipped` or by `make published`; it takes some ten CPU minutes. A run that was stopped goes
-on where it stopped.
+Run as `python -m analysis.shipped` or by `make published`; it takes approximately ten CPU minutes. A run that was
+stopped goes on where it stopped.
 """
 
 from pathlib import Path
@@ -59,8 +59,8 @@ def _towards_floor(plan: SweepPlan, table: pd.DataFrame, risk: Floats) -> list[d
     labels would leave, computed exactly.
 
     Args:
-        plan: of the sweep; has its name. table: one line for each point, with n and the floor. risk: excess risk, a row
-        for each point and a column for each replicate.
+        plan: the plan of the sweep, which has the sweep's name. table: one line for each point, with n and the floor.
+        risk: the excess risk, a row for each point and a column for each replicate.
     """
     distance = np.abs(risk - table["excess_risk_floor"].to_numpy(float)[:, None])
     slope = log_log_slope(table[USERS].to_numpy(float), distance)

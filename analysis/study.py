@@ -1,4 +1,4 @@
-"""What all studies share: a frame for sweeps, tasks, tables and figures, means with intervals, and the command line."""
+"""What all studies share: a frame (for sweeps, tasks, tables and figures), means with intervals, and a command line."""
 
 import argparse
 import inspect
@@ -71,9 +71,8 @@ class Frame:
 
         Args:
             file: path below scenarios/sweeps.
-            reduced: settings that make the base scenario small, such as "replicates=2", used if the frame is that of a
-            reduced study. Such a study also leaves out axes that run over data sets, and takes fewer values of other
-            axes.
+            reduced: settings that make the base scenario small, such as "replicates=2". They are used only in a reduced
+            study, which also leaves out axes that run over data sets, and takes fewer values of other axes.
             keep: whether the table of rows and the manifest are copied to the frame's output folder, into a folder of
             the sweep's name.
 
@@ -89,7 +88,7 @@ class Frame:
         """Runs the missing replicates of a planned sweep; returns all its rows.
 
         Args:
-            plan: what to run. name: of the sweep's folder, in `work` and in `out`.
+            plan: the sweep. name: the name of the sweep's folder in `work` and in `out`.
             keep: whether rows and manifest are copied to `out`.
 
         Raises:
@@ -110,8 +109,9 @@ class Frame:
     def each(self, function: Callable[[Task], Result], tasks: Iterable[Task], alone: bool = False) -> list[Result]:
         """The results of a function for all tasks, in the order of the tasks; results on disk are not computed again.
         The name of a result's file is a hash of three things: the function with the arguments that a
-        `functools.partial` fixes, the text of the function's module, and the task. A change of any of them computes the
-        result again; a change of another module does not. Remove the folder `work` to compute everything again.
+        `functools.partial` fixes, the text of the function's module, and the task. If one of them changes, the result
+        is computed again; a change of another module has no such effect. Remove the folder `work` to compute everything
+        again.
 
         Args:
             function: a function of a module, or a `partial` of one. tasks: values that can be hashed and pickled.
@@ -144,7 +144,7 @@ class Frame:
         """Writes rows as a CSV file in `out`; returns its path.
 
         Args:
-            name: of the file. rows: of the table. form: of its numbers, in printf's style.
+            name: the file's name. rows: the table's rows. form: the format of numbers, in printf's style.
         """
         path = self.path(name)
         pd.DataFrame(rows).to_csv(path, index=False, float_format=form)
@@ -159,9 +159,9 @@ class Frame:
         three: m (the mean), m_low and m_high (the ends of its 95% interval).
 
         Args:
-            panels: for each panel's name a table with a row for each point and these columns; a column that a table
-            lacks is left empty.
-            columns: names of columns to be copied. measures: names of columns of means. name: of the file.
+            panels: for each panel's name, a table with a row for each point. A wanted column that the table lacks is
+            left empty.
+            columns: names of columns to be copied. measures: names of columns of means. name: the file's name.
         """
         wanted = [*columns, "replicates", *(measure + end for measure in measures for end in ("", LOW, HIGH))]
         parts = [table.reindex(columns=wanted).assign(panel=panel) for panel, table in panels.items()]
@@ -175,30 +175,30 @@ class Frame:
         path.
 
         Args:
-            draw: function that draws. content: what it shows, such as a list of panels; any type that `draw` takes.
-            name: of the figure's file. args, options: further arguments of `draw`.
+            draw: function that draws. content: what the figure shows, such as a list of panels; any type that `draw`
+            takes. name: the name of the figure's file. args, options: further arguments of `draw`.
         """
         path = self.path(name)
         draw(content, path, *args, **options)
         return path
 
     def rows(self, rows: pd.DataFrame, /, **manifest: object) -> None:
-        """Writes the rows of a study that runs tasks instead of a sweep as rows.parquet in the output folder, and
-        manifest.json, which says how they were made.
+        """Writes two files in the output folder, for a study that runs tasks instead of a sweep: rows.parquet with its
+        rows, and manifest.json, which says how the rows were made.
 
         Args:
-            rows: of the table. manifest: keys and values of the manifest, such as the name, the seed and settings; of
-            any type that JSON can hold.
+            rows: the study's rows. manifest: keys and values of the manifest, such as the name, the seed and settings;
+            of any type that JSON can hold.
         """
         rows.to_parquet(self.path(TABLE), index=False)
         self.path(MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 
 def comparison_base(study: str, panel: str, changes: Mapping[str, Any]) -> Scenario:
-    """The scenario of scenarios/comparison.toml with the changes of a panel; its name consists of those of the study
-    and the panel.
+    """The scenario of scenarios/comparison.toml with the changes of a panel. Its name joins the names of the study and
+    the panel.
 
-    changes: tables and values by key.
+    changes: for each key of the scenario that changes, its new value or table.
     """
     base = load_scenario(ROOT / "scenarios" / "comparison.toml")
     return base.replace(name=f"{study}-{panel}".replace(" ", "-"), **changes)
@@ -210,7 +210,9 @@ def with_ends(name: str, mean: Mean) -> dict[str, float]:
 
 
 def joint_confidence(intervals: int) -> float:
-    """The confidence that each of several intervals needs so that all of them hold jointly with 95% (Bonferroni)."""
+    """The confidence that each of several intervals needs so that all of them hold together with 95% confidence
+    (Bonferroni).
+    """
     return 1.0 - (1.0 - 0.95) / intervals
 
 
@@ -245,8 +247,8 @@ def command(name: str, study: Callable[..., list[Path]]) -> None:
     line.
 
     Args:
-        name: of the study. study: its function, which takes a frame. If the function has a parameter `replicates`, the
-        command line has the option --replicates.
+        name: the study's name. study: the study's function, which takes a frame. If the function has a parameter
+        `replicates`, the command line has the option --replicates.
     """
     parser = argparse.ArgumentParser(
         description=f"Runs the published study {name}, or what is missing of it.", allow_abbrev=False
@@ -273,8 +275,8 @@ def command(name: str, study: Callable[..., list[Path]]) -> None:
 def _thin(axis: Axis) -> Axis:
     """An axis for a reduced study: two of its values, or all if they have labels or are fewer than three.
 
-    The two values lie a quarter of the list from either end; on a logarithmic axis they are the first value and twice
-    the first.
+    The two values lie a quarter of the list's length from its two ends. On a logarithmic axis they are the first value
+    and twice the first value.
     """
     if axis.log is not None:
         return axis.model_copy(update={"log": (axis.log[0], 2.0 * axis.log[0], 2)})
@@ -287,8 +289,8 @@ def _thin(axis: Axis) -> Axis:
 
 def curves(table: pd.DataFrame, x: str, y: str, group: str, dashed: Sequence[str] = ()) -> list[Curve]:
     """Curves for a figure, one for each value of a column of groups, in the order of the table. A curve has its points
-    in ascending order of x, and as its band the ends of the 95% intervals, if the table has them in columns named y
-    with _low and _high added.
+    in ascending order of x. It has the 95% intervals as a band, if the table has their ends, in columns whose names are
+    that of y with _low and _high added.
 
     Args:
         table: a row for each point. x, y, group: names of the columns of coordinates and of groups; the group is the

@@ -1,6 +1,6 @@
 """How often the true accuracy lies in the interval that is estimated from released labels.
 
-Run as `python -m analysis.validation` or by `make published`; it takes some CPU minutes. Users, true labels and
+Run as `python -m analysis.validation` or by `make published`; it takes a few CPU minutes. Users, true labels and
 predictions are fixed, so that only noise and the choice of peers are random.
 """
 
@@ -53,9 +53,11 @@ MECHANISMS: dict[str, dict[str, Any]] = {
 OWN = ("randomised response", "signed", "vectors", "ALIBI", "one prior", "signed ClusterRR")
 """Mechanisms that release each user's own label with noise of a known law."""
 BOUNDS = ("two stages", "ClusterRR")
-"""Mechanisms whose labels give only bounds of unbiased scores (`Evidence.upper`)."""
+"""Mechanisms whose labels give no unbiased scores, only scores that are too small or too large on average
+(`Evidence.upper`)."""
 CLUSTERS = tuple(name for name in MECHANISMS if name not in (*OWN, *BOUNDS))
-"""Mechanisms whose labels are those of random users of a cluster, so that they show the cluster's shares of labels."""
+"""Mechanisms that release labels of random users of a cluster; these labels show the share of each class in the
+cluster."""
 DRIFTING = "ClusterRR, all drawn anew"
 """A mechanism of `CLUSTERS` in which the labels of a cluster share an error."""
 UNBIASED = (
@@ -70,7 +72,7 @@ clusters' shares of labels allow."""
 
 @dataclass(frozen=True)
 class Judged:
-    """Users with their true labels, and the label that a predictor has for each of them."""
+    """Users with their true labels, and the label that a predictor gives to each of them."""
 
     people: Population
     predicted: NDArray[np.int64]
@@ -83,11 +85,11 @@ class Judged:
 
 @lru_cache
 def judged(kind: str, classes: int = 3) -> Judged:
-    """Users whose class shares differ between clusters, and a prediction for each of them.
+    """Users in clusters with different shares of the classes, and a prediction for each user.
 
-    kind: of predictor. "constant": one prediction in each cluster. "best" and "worst": two predictions in each cluster,
-    assigned to users so that the accuracy is the largest, or the smallest, that the shares allow. "mixed": two
-    predictions, assigned at random. classes: number of classes.
+    kind: kind of predictor. "constant": one prediction in each cluster. "best" and "worst": two predictions in each
+    cluster, assigned to users so that the accuracy is the largest, or the smallest, that the shares allow. "mixed": two
+    predictions in each cluster, assigned at random. classes: number of classes.
     """
     rng = np.random.default_rng(7)
     labels, predicted = [], []
@@ -108,10 +110,10 @@ def judged(kind: str, classes: int = 3) -> Judged:
 
 
 def placed(truth: NDArray[np.int64], guess: NDArray[np.int64], right: bool) -> NDArray[np.int64]:
-    """The guesses of a cluster, assigned to its users so that the number of right guesses is the largest, or the
-    smallest.
+    """The guesses of a cluster, assigned to its users so that as many guesses as possible are right, or as few.
 
-    truth: the users' labels. guess: equally many guesses. right: whether the number is to be the largest.
+    truth: the users' labels. guess: equally many guesses. right: True for as many right guesses as possible, False for
+    as few.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -172,8 +174,8 @@ def main(frame: Frame, replicates: int = 10_000) -> list[Path]:
 
 
 def _block(name: str, kind: str, runs: tuple[int, int]) -> list[AccuracyEstimate]:
-    """Estimates of the accuracy of a predictor with intervals, one for each release of a mechanism, in a block of
-    releases.
+    """For each release of a mechanism in a block of releases, the estimate of a predictor's accuracy, with its
+    interval.
 
     Args:
         name: of the mechanism, such as "exchange". kind: of the predictor: "constant" (one prediction in each cluster),

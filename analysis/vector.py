@@ -42,8 +42,8 @@ PRINTED = {
     ("cifar-10", TWO_STAGES): {1.0: 0.637, 2.0: 0.861, 3.0: 0.922, 4.0: 0.934},
     ("cifar-10", ALIBI): {1.0: 0.710, 2.0: 0.842},
 }
-"""Accuracies that the paper's Tables 1 and 2 print, by data set, mechanism and ε; those on CIFAR-10 are without
-pre-training."""
+"""Accuracies that Tables 1 and 2 of the vector approximation paper print, by data set, mechanism and ε; those on
+CIFAR-10 are without pre-training."""
 REDUCED = ("population.users=2000", "population.holdout=1000", "replicates=2")
 """What a test changes: fewer users, and two replicates."""
 
@@ -77,7 +77,7 @@ def main(frame: Frame) -> list[Path]:
 
 
 class Means(NamedTuple):
-    """Means over held-out users of vector approximation: the error of learned bits, and the excess risk with its bound.
+    """What one run of vector approximation gives: three means over held-out users.
 
     error: the largest error of a learned bit. excess: the excess risk. bound: Theorem 2's bound of the excess risk.
     """
@@ -150,7 +150,7 @@ def _measured(reduced: tuple[str, ...], task: tuple[dict[str, float], int]) -> M
 
     Args:
         reduced: settings that make the scenario small, such as "population.users=2000"; empty for the full size. task:
-        ε, the number of neighbours and of classes by their keys in the scenario, and the replicate.
+        a dict from keys of the scenario to ε, the number of neighbours and the number of classes, and the replicate.
     """
     changes, replicate = task
     scenario = load_scenario(ROOT / "scenarios" / "vectors.toml", reduced).replace(**changes)
@@ -193,8 +193,8 @@ def _draw_bounds(bounds: dict[str, pd.DataFrame], frame: Frame) -> Path:
 
 def _images(frame: Frame) -> dict[str, pd.DataFrame]:
     """The points of the sweeps on images that can be run: a table for each data set ("mnist", "fashion-mnist",
-    "cifar-10"), with a row for each mechanism and ε and the mean accuracy. There is none without PyTorch, and CIFAR-10
-    only with a GPU.
+    "cifar-10"), with a row for each mechanism and ε and the mean accuracy. Without PyTorch there is no table; the table
+    of CIFAR-10 also needs a GPU.
     """
     if importlib.util.find_spec("torch") is None:
         return {}
@@ -210,8 +210,8 @@ def _write_images(tables: dict[str, pd.DataFrame], frame: Frame) -> list[Path]:
     as a table and a figure against ε; returns both files.
 
     Args:
-        tables: for each data set the points, a row for each mechanism and ε. They get the printed accuracy as the
-        column paper_accuracy. frame: writes the files, in its folder images.
+        tables: for each data set the points, with a row for each mechanism and ε. Each table gets the printed
+        accuracies as its column paper_accuracy. frame: writes the files into its subfolder images.
     """
     frame, panels = replace(frame, out=frame.out / "images"), []
     for name, table in tables.items():

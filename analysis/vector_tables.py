@@ -1,4 +1,5 @@
-"""The tables of docs/label-mechanisms.md: labels as noisy vectors and as noisy classes, with and without the exchange.
+"""The tables of docs/label-mechanisms.md: labels sent as noisy vectors and as noisy classes, with and without the
+exchange.
 
 Run as `python -m analysis.vector_tables`; a run that was stopped goes on where it stopped.
 """

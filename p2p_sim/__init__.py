@@ -28,9 +28,9 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """A public name of the package, such as run or load_scenario, imported from its module when it is first used; or
-    `__version__`, the package's version as a text. The result is then kept, so that Python calls this function once for
-    each name.
+    """The object of a public name of the package, such as run or load_scenario, imported from its module when the name
+    is first used; for `__version__`, the package's version as a text. The object is then kept, so that Python calls
+    this function only once for each name.
     """
     if name == "__version__":
         from p2p_sim.base import version

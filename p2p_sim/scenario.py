@@ -62,7 +62,7 @@ def default_clusters(population: Source | None) -> GivenClusters | KMeansCluster
     """The clustering of a scenario that names none: the clusters with which the population comes, else k-means.
 
     Args:
-        population: the scenario's; None: it is faulty, so that the clustering does not matter.
+        population: the scenario's population; None: it is faulty, so that the clustering does not matter.
     """
     return GivenClusters() if population is not None and population.clustered else KMeansClusters(count=20, min_size=36)
 
@@ -120,7 +120,7 @@ class Scenario(Extended, metaclass=OneLine):
 
     @model_validator(mode="after")
     def _mechanism_fits(self) -> Self:
-        """Refuse a mechanism that does not fit clusters, network, adversaries, population or its number of classes."""
+        """Refuse a mechanism that does not fit clusters, network, adversaries, population or number of classes."""
         try:
             self.mechanism.check_surroundings(self.clusters, self.network, self.adversaries)
             if self.mechanism.adjacency != "label":
@@ -133,8 +133,8 @@ class Scenario(Extended, metaclass=OneLine):
 
     def _check_private_rows(self) -> None:
         """Raise ValueError if the clustering or the population computes something from the features of all rows. This
-        is called for mechanisms that protect a whole row, its features too; such a computation would use private
-        features, and no ε would count it.
+        is called for mechanisms that protect a whole row, including its features. Such a computation would use private
+        features, and no ε would count this use.
         """
         whole = f"a whole row is private with mechanism.kind = {self.mechanism.kind!r}"
         if not self.clusters.blind:
@@ -230,9 +230,9 @@ class Scenario(Extended, metaclass=OneLine):
         return scenario
 
     def situation(self, num_classes: int) -> Situation:
-        """The facts of the scenario that decide whether a privacy bound holds: the number of classes, the settings by
-        which the network has faults, those by which users break the protocol or tell others what they know, and whether
-        the mechanism asks for a parameter that is computed from true labels.
+        """The facts of the scenario that decide whether a privacy bound holds: the number of classes, the settings that
+        give the network faults, the settings by which users break the protocol or tell others what they know, and
+        whether the mechanism asks for a parameter that is computed from true labels.
 
         Args:
             num_classes: K, the number of classes of the population.
@@ -247,7 +247,7 @@ class Scenario(Extended, metaclass=OneLine):
     def canonical(self) -> dict[str, Any]:
         """The scenario as a tree of the keys on which its results depend, with the code of the plug-ins it uses.
 
-        Left out are the name, the number of replicates and paths of files.
+        The name, the number of replicates and paths of files are left out.
         """
         tree = self.model_copy(update={"mechanism": self.mechanism.beside(self.learner)}).model_dump(
             mode="json", exclude={"name", "replicates"}
@@ -291,7 +291,7 @@ class Scenario(Extended, metaclass=OneLine):
         simulation. The order of keys has no effect.
 
         Args:
-            checksums: of the data files that the scenario reads.
+            checksums: the checksums of the data files that the scenario reads.
         """
         identity = {"scenario": self.canonical(), "data": list(checksums), "model": MODEL_VERSION}
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
@@ -301,7 +301,7 @@ def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
     """Reads a scenario file, applies the overrides and returns the scenario.
 
     Args:
-        path: of the file, or the name of a shipped scenario, such as quickstart or network/loss.
+        path: the path of the file, or the name of a shipped scenario, such as quickstart or network/loss.
         overrides: changes "dotted.key=value", with the value in TOML syntax.
 
     Raises:

@@ -1,6 +1,6 @@
 """Every mechanism's accuracy against its advantage: how many more labels somebody guesses right by seeing its release.
 
-It uses the runs of `analysis.comparison`: their rows hold all parameters on which an advantage depends. Run as
+The study uses the runs of `analysis.comparison`, whose rows hold all parameters on which an advantage depends. Run as
 `python -m analysis.advantage`. An advantage that is on disk is not computed again.
 """
 
@@ -40,15 +40,16 @@ PARAMETERS = (
 SMALL = ("synthetic", "adult")
 """The data sets of a reduced study, which has a single ε."""
 MARKED = (0.1, 1.0, 4.0)
-"""Values of ε; the advantage that each of them allows is marked in the figure."""
+"""The values of ε for which the figure marks the largest advantage that ε allows."""
 
 Line = dict[Hashable, Any]
 
 
 def main(frame: Frame) -> list[Path]:
-    """Bounds the advantage for each run of the published comparison of mechanisms at equal (ε, δ). The advantage is how
-    many more labels somebody guesses right by seeing what a mechanism releases. Draws the accuracy against the
-    advantage, and writes a table with a row for each data set, mechanism and ε. Returns both files.
+    """Bounds the advantage for each run of the published comparison of mechanisms at equal (ε, δ). The advantage is the
+    share of labels that somebody guesses right who sees what a mechanism releases, minus the share guessed right
+    without the release. Draws the accuracy against the advantage, and writes a table with a row for each data set,
+    mechanism and ε. Returns both files.
 
     Args:
         frame: where the study runs, where the files go, and whether it is reduced.
@@ -56,7 +57,8 @@ def main(frame: Frame) -> list[Path]:
     tables = {name: _panel(name, frame) for name in (SMALL if frame.small else PANELS)}
     panels = []
     for name, table in tables.items():
-        # in percent; `marks` holds the largest advantages that pure ε allows with this number of classes
+        # the advantage is drawn in percent; `marks` holds the largest advantages that pure ε allows with this number of
+        # classes
         scaled = table.assign(**{ADVANTAGE: 100.0 * table[ADVANTAGE]})
         marks = [(100.0 * local_advantage(1.0, epsilon, classes_of(name)), f"ε = {epsilon:g}") for epsilon in MARKED]
         if lines := curves(scaled, ADVANTAGE, "relative_accuracy", "mechanism"):
@@ -84,8 +86,8 @@ def classes_of(panel: str) -> int:
 
 def _panel(name: str, frame: Frame) -> pd.DataFrame:
     """The points of one data set of the published comparison of mechanisms: a row for each mechanism and ε. A row has
-    means over replicates and two upper bounds of the advantage, for each of them the largest value of all replicates.
-    The advantage is the share of labels guessed right with a release minus the share without.
+    means over replicates, and of two upper bounds of the advantage the largest value over replicates. The advantage is
+    the share of labels guessed right with a release minus the share without.
 
     Args:
         name: of the data set. frame: computes the advantages.
@@ -104,8 +106,8 @@ def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
     """Two upper bounds of the advantage of one run in the comparison of mechanisms. The advantage is the probability
     that somebody who sees the release guesses a label right, minus the probability without the release, if all classes
     are equally likely beforehand. The second bound holds for every mechanism with the stated (ε, δ) at the learner. The
-    first bound is the second one or, if smaller, a bound from the mechanism's own output distribution. This bound is
-    computed in the smallest and in the largest cluster; the larger value counts.
+    first bound is the minimum of the second one and of a bound from the mechanism's own output distribution. The latter
+    is computed in the smallest and in the largest cluster; the larger value counts.
 
     Args:
         task: the run's row as a dict, and the number of classes. The row has the mechanism and its kind, its parameters
@@ -126,8 +128,8 @@ def _advantage(row: Line, classes: int, size: int) -> float:
 
     Args:
         row: a run of the comparison as a dict, with its mechanism_kind, the parameters that this kind has (flip_prob,
-        sampling_rate, noise_scale, …), and epsilon_upper for mechanisms of pure ε. classes: their number. size: 0 for a
-        model that has no clusters.
+        sampling_rate, noise_scale, …), and epsilon_upper for mechanisms of pure ε. classes: the number of classes.
+        size: 0 for a mechanism that has no clusters.
     """
     alpha, rate = row["flip_prob"], row["sampling_rate"]
     model: Accountant

@@ -1,6 +1,6 @@
 """The accuracy of every mechanism at equal (ε, δ), grouped by whom users must trust: the README's first figure.
 
-Run as `python -m analysis.comparison --data-dir DIR`. A run that was interrupted goes on where it stopped.
+Run as `python -m analysis.comparison --data-dir DIR`. An interrupted run, started again, goes on where it stopped.
 """
 
 from collections.abc import Callable
@@ -43,8 +43,8 @@ folder of data files.
 def model_rows(task: Task, histogram: bool) -> list[dict[str, float | str]]:
     """The accuracy of models that a curator or organisations train privately, in one replicate: a row for each model
     and ε. The models are private logistic regression, private stacking with the users in 5 parts and, if asked for, a
-    private histogram rule; all have pure ε. Here ε protects labels alone: features count as public, so that they may be
-    scaled by their own values.
+    private histogram rule; all have pure ε, that is, δ = 0. Here ε protects labels alone: features count as public, so
+    that they may be scaled by their own values.
 
     Args:
         task: the scenario as a nested mapping (only its users and seed are used), the values of ε, the replicate, and
@@ -89,14 +89,15 @@ def model_rows(task: Task, histogram: bool) -> list[dict[str, float | str]]:
 
 
 def _accuracy(people: Population, model: ClassifierMixin, transform: Transform) -> float:
-    """The share of right predictions: exact if the users' law is known, else on held-out users.
+    """The share of right predictions: computed exactly if the users' distribution is known, else measured on held-out
+    users.
 
     transform: prepares features for the model.
     """
     if people.law is not None:
         guess = model.predict(transform(people.law.points)).astype(int)
         return float(people.law.mass @ people.law.label_distribution[np.arange(len(guess)), guess])
-    holdout = cast(Examples, people.holdout)  # panels without a law are data sets, which hold users out
+    holdout = cast(Examples, people.holdout)  # without a known law, some rows of the data set are held out
     return float(np.mean(model.predict(transform(holdout.features)) == holdout.labels))
 
 
@@ -121,13 +122,13 @@ TRUST = {
     "trust one's own organisation": (STACKING,),
     "trust a curator with all labels": ("DP-SGD", "ClusterRR", PLR, HISTOGRAM),
 }
-"""Mechanisms, grouped by the party that users must trust: it sees true labels, or sees who owns each noisy label."""
+"""Mechanisms, grouped by the party that users must trust. It sees true labels, or who owns each noisy label."""
 TWO_CLASSES = ("even-odd", "adult", "synthetic")
 REDUCED = {
     "digits": ("replicates=2", "clusters.count=4"),
     "synthetic": ("replicates=2", "population.users=2000"),
 }
-"""The panels of a reduced study, and what it changes in their scenarios."""
+"""The panels of a reduced study, each with the settings that replace those of its scenario."""
 MEASURES = ("relative_accuracy", "accuracy", "nonprivate_accuracy")
 
 

@@ -1,8 +1,9 @@
 """Messages, arrival times and privacy of the exchange among up to 10⁹ users: `python -m analysis.internet_scale`.
 
-It takes 3 CPU minutes. Runs with up to 10⁶ users are measured, and fits extrapolate them. The exact laws, which need no
-fit, are computed for the same numbers of users. If the output folder has the counts of `analysis.internet_scale.beyond`
-among 10⁸ users, these counts are compared with the fits and with the exact laws.
+It takes 3 CPU minutes. Runs with up to 10⁶ users are measured, and fits extrapolate the measured values. The exact laws
+of messages and arrival times, which need no fit, are computed for the same numbers of users. If the output folder has
+the counts that `analysis.internet_scale.beyond` made among 10⁸ users, they are compared with the fits and with the
+exact laws.
 """
 
 import math
@@ -43,7 +44,8 @@ from p2p_sim.privacy import Floats
 
 NAME, SIZES, REPLICATES = "internet-scale", (1_000, 10_000, 100_000, 1_000_000), 30
 STUDIES = 2000
-"""The number of studies that are drawn from the exact law, to count how often a fit's interval contains the truth."""
+"""The number of studies whose last arrivals are drawn from the exact law. They show how often a fit's interval contains
+the last arrival that is drawn for a larger number of users."""
 BIG_HEADER = 4096
 """Bytes of a submission besides its label, if every submission opens a connection of its own; this is an assumption."""
 DECADES = tuple(10**power for power in range(3, 10))
@@ -60,11 +62,11 @@ def main(
     users by fits, and compares them with exact laws; returns the files written.
 
     Args:
-        frame: where the study runs and writes. sizes: values of n, ascending, multiples of 1,000. replicates: how many
-        at each n. studies: how many studies are drawn from the exact law. The fit is repeated in each of them, to count
-        how often its 95% interval contains a last arrival drawn for a larger n.
+        frame: where the study runs and writes. sizes: values of n, ascending, multiples of 1,000. replicates: number of
+        replicates of each n. studies: number of studies drawn from the exact law. The fit is repeated in each of them,
+        to count how often its 95% interval contains a last arrival drawn for a larger n.
     """
-    run((next(iter(NETWORKS)), CLUSTER, 0))  # so that no measured time has the costs of imports and caches
+    run((next(iter(NETWORKS)), CLUSTER, 0))  # so that no measured time includes the costs of imports and caches
     tasks = [
         # each n has its own replicate numbers; otherwise its first shards would be those of a smaller n
         (network, users, 1000 * (index + 1) + replicate)
@@ -105,13 +107,13 @@ def main(
 
 
 def _network(network: str, rows: pd.DataFrame, laws: Laws, studies: int) -> Iterator[GrowthFigure]:
-    """Yields all values for one network: measured means, exact values, totals for 10⁹ users, fits to smaller runs with
-    their predictions, and how often the largest runs lie within predicted intervals.
+    """Yields all values for one network: measured means, exact values, totals for 10⁹ users, predictions by fits to
+    runs, and how often the values of the largest runs lie within the intervals predicted from smaller runs.
 
     Args:
-        network: "plain" or "retries" (some messages are lost and asked for again). rows: its replicates. laws: the
-        exact law of one user (bytes sent and time of arrival), with times rounded down and with times rounded up.
-        studies: how many are drawn from the law to check the fits.
+        network: "plain" or "retries" (some messages are lost, and users repeat requests). rows: a row for each of its
+        replicates. laws: the exact law of one user (bytes sent and time of arrival), with times rounded down and with
+        times rounded up. studies: number of studies drawn from the law to check the fits.
     """
     sizes = sorted(rows["users"].unique().tolist())
     yield from _measured(network, rows, laws)
@@ -133,13 +135,13 @@ def _network(network: str, rows: pd.DataFrame, laws: Laws, studies: int) -> Iter
 
 
 def _measured(network: str, rows: pd.DataFrame, laws: Laws) -> Iterator[GrowthFigure]:
-    """Yields means over the replicates of each number n of users, with intervals. Also yields the share of replicates
-    in which the last submission arrived within the interval that holds 95% of last arrivals according to the exact
-    laws.
+    """Yields, for each number of users, the means over its replicates, with intervals. Also yields the share of
+    replicates in which the last submission arrived within the interval that holds 95% of last arrivals according to the
+    exact laws.
 
     Args:
-        network: its name. rows: its replicates. laws: the exact law of one user with times rounded down (which gives
-        the interval's lower end) and with times rounded up (its upper end).
+        network: its name. rows: a row for each of its replicates. laws: the exact law of one user with times rounded
+        down (which gives the interval's lower end) and with times rounded up (its upper end).
     """
     figure = partial(GrowthFigure, "network", network)
     for size in sorted(rows["users"].unique().tolist()):
@@ -157,8 +159,9 @@ def _measured(network: str, rows: pd.DataFrame, laws: Laws) -> Iterator[GrowthFi
 def _exact(network: str, laws: Laws, users: int) -> Iterator[GrowthFigure]:
     """Yields exact values for n users: bytes sent by a user, and bytes received by the learner for each user; the share
     of submissions that arrive; quantiles of arrival times, and the last arrival; and when the last submission leaves
-    the learner's link, for three rates of this link. Each value is the middle of a bracket. For the two last times, low
-    and high are the ends of an interval that holds 95% of replicates.
+    the learner's link, for three rates of this link. Each value is the middle of a bracket. For the last arrival and
+    for the time when the last submission leaves the link, low and high are the ends of an interval that holds 95% of
+    replicates.
 
     Args:
         network: its name. laws: the exact law of one user (bytes sent, time of arrival), once with times rounded down
@@ -185,13 +188,13 @@ def _exact(network: str, laws: Laws, users: int) -> Iterator[GrowthFigure]:
 
 
 def _totals(network: str, laws: Laws) -> Iterator[GrowthFigure]:
-    """Yields the gigabytes that 10⁹ users together send and that the learner receives, and how many submissions never
-    arrive or arrive later than 99.9% of those that do. Also yields the time in seconds until the learner's link has
-    passed on all submissions, if each carries 4,096 bytes besides its label. The law of one user with times rounded up
-    is used.
+    """Yields, for 10⁹ users together, how many gigabytes they send and how many the learner receives, how many
+    submissions never arrive, and how many arrive later than 99.9% of those that arrive. Also yields the time in seconds
+    until the learner's link has passed on all submissions, if each carries 4,096 bytes besides its label.
 
     Args:
-        network: its name. laws: the exact law of one user, with times rounded down and up.
+        network: its name. laws: the exact law of one user, with times rounded down and with times rounded up; only the
+        latter is used.
     """
     sent, late = laws.late.bytes_per_user, laws.late.arrival
     totals = {
@@ -209,11 +212,12 @@ def _totals(network: str, laws: Laws) -> Iterator[GrowthFigure]:
 def _fits(
     network: str, past: pd.DataFrame, sizes: Sequence[int], arrival: GridLaw, studies: int
 ) -> Iterator[GrowthFigure]:
-    """Yields predictions for each n by fits to smaller runs, and how often a fit's interval holds the last arrival.
+    """Yields predictions by fits to runs, for each number n of users. For each n that is larger than in these runs, it
+    also yields how often the interval of such a fit holds the last arrival.
 
     Args:
         network: its name. past: rows of the runs to which fits are made. sizes: values of n. arrival: the exact law of
-        a submission's arrival. studies: how many are drawn from this law.
+        a submission's arrival. studies: number of studies drawn from this law, in each of which the fit is repeated.
     """
     largest = int(past["users"].max())
     for size in sizes:
@@ -224,7 +228,7 @@ def _fits(
                 value=e.value, low=e.low, high=e.high, replicates=len(past),
             )  # fmt: skip
         if size > largest:
-            # the share of studies, drawn from the law, whose interval holds the last arrival among n users
+            # the share of studies, drawn from the law, whose fitted interval holds the last arrival among n users
             rng, observed = Streams(SEED, 0).generator(f"coverage {size}"), past["users"].to_numpy()
             last = np.stack([arrival.draw_last(float(users), studies, rng) for users in observed], axis=1)
             truth = arrival.draw_last(size, studies, rng)
@@ -251,7 +255,7 @@ def _expected(past: pd.DataFrame, quantity: str, users: int) -> Estimate:
     Args:
         past: a row for each run, with its number of users in the column `users` and a column of the quantity. quantity:
         name of the column: "last_s" for the last arrival in seconds, else an average or a quantile, such as
-        "bytes_per_user". users: of the further run.
+        "bytes_per_user". users: number of users of the further run.
     """
     n, values = past["users"].to_numpy(dtype=np.float64), past[quantity].to_numpy(dtype=np.float64)
     if quantity != "last_s":
@@ -272,9 +276,9 @@ def _last(n: Floats, values: Floats, users: int) -> Estimate:
 
 
 def _costs(rows: pd.DataFrame) -> Iterator[GrowthFigure]:
-    """Yields what the simulation costs on each network: the CPU seconds for each number of users, their prediction for
-    more users from a constant time per user, and the memory that the largest run needs if it goes shard by shard (a
-    part of the clusters at a time) or in one piece.
+    """Yields what the simulation costs on each network. These are the CPU seconds for each number of users; predictions
+    for more users, which assume a constant time per user; and the memory that the largest run needs, both shard by
+    shard (a part of the clusters at a time) and in one piece.
 
     Args:
         rows: one for each run, with the columns network, users and cpu_s.
@@ -287,7 +291,7 @@ def _costs(rows: pd.DataFrame) -> Iterator[GrowthFigure]:
             yield figure(
                 "cpu_s", size, "measured", mean.value, low=mean.low, high=mean.high, replicates=mean.replicates
             )
-        # the second largest n predicts the largest; the two together, 10⁹
+        # runs of the second largest n predict the largest n; runs of both together predict 10⁹ users
         for fitted, target in ((sizes[-2:-1], sizes[-1]), (sizes[-2:], USERS)):
             past = part[part["users"].isin(fitted)]
             e = predict(np.ones((len(past), 1)), past["cpu_s"] / past["users"], [1.0])
@@ -314,7 +318,8 @@ TITLES = {"plain": "all at once, nothing lost", "retries": "1% loss, up to three
 
 
 def plot_network(table: pd.DataFrame, path: Path, rows: pd.DataFrame) -> None:
-    """Draws the last arrival against n for each network, and the bytes sent; bands hold 95% of replicates.
+    """Draws the last arrival on each network and the bytes sent, against the number of users; bands hold 95% of
+    replicates.
 
     Args:
         table: all values of the study. path: the file of the picture. rows: a row for each replicate of the study.

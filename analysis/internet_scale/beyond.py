@@ -1,8 +1,8 @@
-"""The event engine among 10⁸ users, to test predictions.
+"""Runs the event engine among 10⁸ users, to test the predictions of `analysis.internet_scale`.
 
-Run as `python -m analysis.internet_scale.beyond`; it takes 3 CPU minutes. The run has a hundred times as many users as
-the largest run to which `analysis.internet_scale` makes fits. It goes shard by shard (a part of the clusters at a time)
-and keeps only counts.
+Start it as `python -m analysis.internet_scale.beyond`; it takes 3 CPU minutes. The run has a hundred times as many
+users as the largest run to which `analysis.internet_scale` makes fits. It goes shard by shard (a part of the clusters
+at a time) and keeps only counts.
 """
 
 import time
@@ -19,7 +19,7 @@ from p2p_sim.exchange import Traffic
 
 NAME, USERS, REPLICATE = "internet-scale", 10**8, 900_000
 PARTS = 25
-"""The number of tasks into which the shards are split; the result of each is kept on disk.
+"""The number of tasks into which the shards are split; the result of each task is kept on disk.
 
 `arrivals` frees memory after every 16th shard. Because the number of tasks is odd, every task has such shards."""
 BIN_S, BINS = 1e-3, 100_000
@@ -30,8 +30,9 @@ arrivals."""
 class SomeShards(NamedTuple):
     """The results of some shards.
 
-    traffic: counts of messages. last_s: the last arrival, seconds. bins: (BINS,) arrivals in each bin of time. shards:
-    their number. cpu_s: CPU time, seconds. peak_mib: the most memory that the process has held, MiB.
+    traffic: counts of messages. last_s: the last arrival, seconds. bins: (BINS,) number of arrivals in each bin of
+    time. shards: number of these shards. cpu_s: CPU time, seconds. peak_mib: the most memory that the process has held,
+    MiB.
     """
 
     traffic: Traffic
@@ -48,7 +49,7 @@ def main(frame: Frame, users: int = USERS) -> list[Path]:
     time and memory; returns both files.
 
     Args:
-        frame: where the study runs and writes. users: their number, a multiple of 1,000.
+        frame: where the study runs and writes. users: number of users, a multiple of 1,000.
     """
     rows, timings = [], []
     for network in NETWORKS:

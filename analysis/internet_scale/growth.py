@@ -1,4 +1,4 @@
-"""The exchange over two networks, simulated and by exact laws; and its privacy among 10⁹ users at δ = 1e-12.
+"""The exchange over two networks, simulated and computed by exact laws; and its privacy among 10⁹ users at δ = 1e-12.
 
 The part on privacy computes how large clusters must be, and how much coalitions of users learn.
 """
@@ -38,7 +38,7 @@ NETWORKS = {
 """Networks by name. "plain": all users begin at once, and no message is lost. "retries": users begin within a second,
 1% of messages are lost, and a user makes up to three requests, which expire after 1, 2 and 4 seconds."""
 LINK_BPS = (1.0, 10.0, 100.0)
-"""Rates of the learner's link, in bits a second for each user: 1, 10 and 100 Gbit/s for 10⁹ users."""
+"""Rates of the learner's link, in bits a second for each user. For 10⁹ users they are 1, 10 and 100 Gbit/s."""
 SHARES = (0.5, 0.99, 0.999)
 """Quantiles of the arrival time that are reported."""
 COLLECT_EVERY = 16
@@ -56,7 +56,7 @@ def arrivals(
     Args:
         network: "plain" (all users begin at once, no message is lost) or "retries" (1% of messages are lost, and a user
         makes up to three requests). users: n, a multiple of the cluster size 1,000. replicate: number of the replicate.
-        first, every: only the shards number first, first + every, ... are run.
+        first, every: only the shards with the numbers first, first + every, ... are run.
     """
     streams = Streams(SEED, replicate)
     nobody = Population(np.zeros((0, 0)), np.zeros(0, dtype=np.uint8), np.zeros(1, dtype=np.int64), 2)
@@ -71,12 +71,12 @@ def arrivals(
         times = exchange.arrival[np.isfinite(exchange.arrival)]
         del exchange
         if shard.index % COLLECT_EVERY == COLLECT_EVERY - 1:
-            gc.collect()  # an engine and its processes refer to each other
+            gc.collect()  # an engine and its processes refer to each other, so that only the collector frees them
         yield traffic, times
 
 
 def run(task: tuple[str, int, int]) -> dict[str, float | str]:
-    """Runs one replicate and returns its row; `cpu_s` is the CPU time in seconds.
+    """Runs one replicate and returns its row; the row's `cpu_s` is the CPU time in seconds.
 
     Args:
         task: the network, the number of users, and the replicate's number.
@@ -89,8 +89,8 @@ def run(task: tuple[str, int, int]) -> dict[str, float | str]:
         parts.append(times)
     spent = time.process_time() - begin
     times = np.concatenate(parts)
-    # a link with r bits a second for each user takes 8 LABEL/(r n) seconds for each submission; the last departure from
-    # the link ends the run
+    # a link with r bits a second for each of n users takes 8 LABEL/(r n) seconds for each submission; the last
+    # departure from the link ends the run
     return {
         "network": network,
         "users": users,
@@ -112,7 +112,7 @@ def peak_mib() -> float:
 
 @dataclass(frozen=True)
 class UserLaw:
-    """The exact law of one user: the expected bytes that she sends, and when her submission arrives."""
+    """Exact values for one user: the expected bytes that she sends, and the law of her submission's arrival time."""
 
     bytes_per_user: float
     arrival: GridLaw
@@ -126,10 +126,11 @@ class Laws(NamedTuple):
 
 
 def law(network: str, up: bool, step_s: float = 0.004, cells: int = 20_000) -> UserLaw:
-    """The exact law of one user of a network, with all travel and start times rounded to a grid.
+    """One user's expected bytes and law of the arrival time, with all travel and start times rounded to a grid.
 
-    With times rounded up no submission comes earlier: if rounding makes a reply miss its time-out, the user asks again,
-    and the reply to the new request comes later. So the laws with times rounded up and down enclose the true law.
+    If times are rounded up, no submission comes earlier: if rounding makes a reply miss its time-out, the user asks
+    again, and the reply to the new request comes later. So the laws with times rounded up and down enclose the true
+    law.
 
     Args:
         network: one of `NETWORKS`. up: whether times are rounded up, else down.
@@ -137,7 +138,7 @@ def law(network: str, up: bool, step_s: float = 0.004, cells: int = 20_000) -> U
     """
     config = NETWORKS[network]
     delivered = 1.0 - config.loss
-    # leg: the travel time of one message; then request and reply, both delivered
+    # leg: the law of one message's travel time; there_and_back: that of a request and its reply, both delivered
     leg = GridLaw.of(lognorm(LATENCY.sigma, scale=LATENCY.median_s).cdf, step_s, cells, up)
     there_and_back = leg.after(leg).weighted(delivered**2)
     if config.request_timeout_s is None:
@@ -164,17 +165,18 @@ COLLUDING = (0.001, 0.01, 0.1)
 NOISES = ((0.1, 1.0), (0.1, 0.1), (0.25, 1.0))
 TARGETS = (1.0, 0.5, 0.1)
 UNEVEN = 0.01
-"""The probability that some cluster of random size is smaller than required."""
+"""Allowed probability that, among clusters of random sizes, some cluster is smaller than required."""
 LARGEST = 1_000_000
-"""The largest cluster size that the search for the smallest one tries."""
+"""The largest size that the search for the smallest cluster size tries."""
 
 
 @dataclass(frozen=True)
 class GrowthFigure:
     """A number of the study, with its 95% interval where it has one.
 
-    part, setting, quantity: what the number is. at: the number of users, the cluster size or the ε for which it was
-    computed. basis: how it was found. replicates: how many it was measured in; 0 if it was computed.
+    part: the part of the study. setting: the parameters, in words. quantity: its name. at: the number of users, the
+    cluster size or the ε for which it was computed. basis: how the number was found, in words. replicates: number of
+    replicates in which it was measured; 0 if it was computed.
     """
 
     part: str
@@ -192,7 +194,7 @@ def figures(delta: float) -> list[GrowthFigure]:
     """All values about the privacy of the label exchange among 10⁹ users at a δ: the learner's ε in clusters of several
     sizes, the ε of coalitions of users with the learner, and how large clusters must be for ε = 1, 0.5 and 0.1. The
     flip probability α is 0.1 (also 0.25 for the cluster sizes), the sampling rate θ is 1 or 0.1. Each value comes with
-    bounds where they are known, and with how it was found.
+    bounds where they are known, and with words on how it was found.
     """
     sizes = []
     for (alpha, rate), target in product(NOISES, TARGETS):
@@ -232,7 +234,7 @@ def _coalitions(delta: float) -> Iterator[GrowthFigure]:
     For each share of colluding users and each cluster size there are values for a user whom no member of the coalition
     asked. There is also the ε of a user whom a member asked.
     """
-    single = Peer(1000, FLIP_PROB).delta(2.0)  # a coalition of one learns no less
+    single = Peer(1000, FLIP_PROB).delta(2.0)  # a coalition with her learns no less
     yield GrowthFigure(
         "coalition", "one member", "delta", at=2.0, basis="lower bound in a cluster of 1,000", value=single.lower
     )
@@ -252,7 +254,7 @@ def _coalitions(delta: float) -> Iterator[GrowthFigure]:
 
 
 def _smallest(flip_prob: float, rate: float, epsilon: float, delta: float) -> int:
-    """The smallest cluster size for which (ε, δ) is certified, given that it is also certified for all larger ones."""
+    """The smallest cluster size for which (ε, δ) is certified, on the assumption that all larger sizes are, too."""
 
     def certified(size: int) -> bool:
         return LabelExchange(size, flip_prob, rate).satisfies(epsilon, delta)

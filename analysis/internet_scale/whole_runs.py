@@ -1,7 +1,8 @@
 """A whole replicate with 10⁹ users, its ε and its learner: `python -m analysis.internet_scale.whole_runs`.
 
-No user is kept in memory: each part of the shards gives sums, which are kept on disk when the part is finished. The
-study takes less than 1 GiB for each worker; docs/internet-scale.md states how long it takes.
+Users are simulated in shards and not kept in memory. Each of 16 parts of the shards gives sums; they are kept on disk
+when the part is finished. The study takes less than 1 GiB for each worker; docs/internet-scale.md states how long it
+takes.
 """
 
 import time
@@ -18,7 +19,7 @@ from p2p_sim.scenario import Scenario
 NAME, CLUSTER, REPLICATE = "internet-scale", 50_000, 900_001
 PARTS = 16
 SETTINGS = {"one draw": ("vectorised", NetworkConfig()), **{name: ("events", NETWORKS[name]) for name in NETWORKS}}
-"""Engine and network of each setting: the vectorised engine, and the event engine over both networks."""
+"""Engine and network of each setting: the vectorised engine, and the event engine over each of two networks."""
 COLUMNS = (
     "epsilon_lower", "epsilon_upper", "min_cluster_size", "max_cluster_size", "num_clusters", "error_rate",
     "excess_risk", "excess_risk_floor", "nonprivate_excess_risk",
@@ -27,8 +28,8 @@ COLUMNS = (
 
 def main(frame: Frame, users: int = USERS) -> list[Path]:
     """Runs the label exchange once in each of three settings: all labels drawn at once, message by message without
-    losses, and message by message with losses. Writes whole.csv with ε, cluster sizes and errors, and with bytes and
-    arrival times where there are messages. Writes whole-timings.csv with CPU time and memory. Returns both files.
+    losses, and message by message with losses. Writes whole.csv with ε, cluster sizes and errors; the two settings with
+    messages also have bytes and arrival times. Writes whole-timings.csv with CPU time and memory. Returns both files.
 
     Args:
         frame: where the study runs and writes. users: their number, a multiple of 50,000.

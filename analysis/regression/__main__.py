@@ -1,6 +1,6 @@
 """The study of docs/regression-labels.md: regression labels released by randomizers alone and through the exchange.
 
-Run as `python -m analysis.regression`; it takes about ten CPU minutes. It needs no data files.
+Run as `python -m analysis.regression`; it takes approximately ten CPU minutes. It needs no data files.
 """
 
 import itertools
@@ -61,7 +61,7 @@ PAIRS = (
 
 @dataclass(frozen=True)
 class RegressionTask:
-    """All replicates of one point of the study: a panel, the learner's ε, and the heterogeneity h of the law."""
+    """All replicates of one point of the study. A point is a panel, the learner's ε, and h of the law."""
 
     panel: str
     epsilon: float
@@ -106,8 +106,8 @@ def main(frame: Frame, replicates: int = 20) -> list[Path]:
 
 
 def point_rows(task: RegressionTask) -> list[dict[str, object]]:
-    """A row for each replicate of one point and each method, for the same learner without privacy, and for a learner
-    who always predicts the mean of all true labels.
+    """The rows of one point. Each replicate has a row for each method, one for the same learner without privacy, and
+    one for a learner who always predicts the mean of all true labels.
     """
     rows, law = list[dict[str, object]](), task.law
     for replicate in range(task.replicates):
@@ -135,9 +135,9 @@ def point_rows(task: RegressionTask) -> list[dict[str, object]]:
 
 def floor_of(law: LabelLaw) -> float:
     """Excess risk that remains without noise and with many users in each cluster, if a learner takes the label of a
-    random user of a user's cluster for the user's own. Such labels have the cluster's mean. So a linear regression on
-    them learns the means of clusters instead of the means of points. The result is the mean squared distance of that
-    regression from the true mean labels.
+    random user in the same cluster for each user's own label. Such labels have the cluster's mean. So a linear
+    regression on them learns the means of clusters instead of the means of points. The result is the mean squared
+    distance of that regression from the true mean labels.
 
     Args:
         law: has the points, cluster by cluster with four points in each, and the mean label at each point.
@@ -151,11 +151,11 @@ def floor_of(law: LabelLaw) -> float:
 def paired(rows: pd.DataFrame) -> list[dict[str, object]]:
     """Mean differences between pairs of methods at every point of the study, each with its 95% interval. Differences
     are taken within replicates. The pairs are, for example, an exchanged randomizer and the same randomizer alone, or
-    the unbiased randomizer and RR-on-Bins; pairs of which a method was not run are left out.
+    the unbiased randomizer and RR-on-Bins. A pair is left out if one of its methods was not run.
 
     Args:
-        rows: one for each point (columns panel, epsilon and heterogeneity), method and replicate, with its loss as
-        value.
+        rows: a row for each point (columns panel, epsilon and heterogeneity), method and replicate; the column value
+        holds the loss.
     """
     lines: list[dict[str, object]] = []
     for (panel, epsilon, h), part in rows.groupby(["panel", "epsilon", "heterogeneity"], dropna=False):
@@ -175,7 +175,7 @@ PRIORS: dict[str, Callable[[Floats], Floats]] = {
     "peaked": lambda values: np.exp(-(((values - 0.5) / 0.15) ** 2)),
     "skewed": lambda values: 0.1 ** (2.0 * values),
 }
-"""Laws of a label's value, as masses up to a factor."""
+"""Laws of a label's value, by name: functions from values to probabilities, up to a factor."""
 
 
 def _losses(prior: str, epsilon: float) -> list[dict[str, object]]:
@@ -191,7 +191,7 @@ def _losses(prior: str, epsilon: float) -> list[dict[str, object]]:
     mass /= mass.sum()
     bins, unbiased = best_bins(values, mass, epsilon), best_unbiased(values, mass, epsilon)
     outputs, law = two_output_law(values, epsilon)
-    # k-ary response: a label is kept with e^ε times the probability of any other label
+    # k-ary response: the true label is e^ε times as likely as each other label
     ratio = math.exp(-epsilon)
     keep, rest = 1.0 / (1.0 + (GRID - 1) * ratio), ratio / (1.0 + (GRID - 1) * ratio)
     undone = (values - rest * values.sum()) / (keep - rest)  # a k-ary label's unbiased value
@@ -213,7 +213,7 @@ def _losses(prior: str, epsilon: float) -> list[dict[str, object]]:
 def _drawn(table: pd.DataFrame, replicates: int, frame: Frame) -> Path:
     """Draws the means of the study's table against ε or heterogeneity, with a panel for each part of the study.
 
-    replicates: how many are behind each point.
+    replicates: number of replicates behind each mean.
     """
     # the methods whose lines can be told apart; the tables have all methods
     drawn = [NONPRIVATE, BINS, DEBIASED, UNBIASED, EXCHANGED + DEBIASED]

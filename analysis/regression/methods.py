@@ -30,7 +30,7 @@ from p2p_sim.privacy import Floats, local_flip_prob
 SLOPE, GRID = 0.2, 17
 """Change of the mean label from the middle cluster to the last one, and the number k of label values."""
 DIABETES_RANGE = (0.0, 400.0)
-"""Public range of the label of the diabetes table, the progression of the disease after one year."""
+"""Public range of the diabetes table's label, which is the progression of the disease after one year."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,16 @@ class RegressionUsers:
 
 @dataclass(frozen=True)
 class LabelLaw:
-    """A law of labels on a grid of k values in [0, 1] with mean f(t, v) = 1/2 + a t + γ v.
+    """A law of labels on a grid of k values in [0, 1]; a label has the mean f(t, v) = 1/2 + a t + γ v.
 
-    A point has features (t, v), t = u + τ r. Only u differs between clusters: u in [-1, 1] is the centre of the
-    cluster, and r and v are ±1, with all four pairs equally likely. The label is binomial: k-1 trials with probability
-    f, divided by k-1. Since a τ = γ = h/√2, the variance of f within a cluster is h² exactly; one half comes from t,
-    the other from v. a is `SLOPE`.
+    A point has the features (t, v), with t = u + τ r. Only u differs between clusters: u in [-1, 1] is the centre of
+    the cluster. r and v are ±1, and all four pairs (r, v) are equally likely. The label is binomial: k-1 trials with
+    probability f, divided by k-1. Here a is `SLOPE`, and a τ = γ = h/√2. So the variance of f within a cluster is
+    exactly h²; one half comes from t, the other from v.
 
     Args:
-        heterogeneity: h in [0, 0.2]. clusters, size: number of clusters, and number of users in each.
+        heterogeneity: h in [0, 0.2], the standard deviation of f within a cluster. clusters, size: number of clusters,
+        and number of users in each.
     """
 
     heterogeneity: float
@@ -102,9 +103,9 @@ class LabelLaw:
         return float(np.mean(self.mean * (1.0 - self.mean)) / (GRID - 1))
 
     def draw(self, streams: Streams) -> RegressionUsers:
-        """The users of one replicate: in each cluster a fixed number, each at one of the cluster's four points at
-        random, with a label (index of a value in the grid) drawn by the law. They come with all points of the law and
-        the true mean labels there, at which a learner is measured.
+        """The users of one replicate. Each cluster has a fixed number of users, each at a random one of the cluster's
+        four points. A user's label (index of a value in the grid) is drawn by the law. The result also has all points
+        of the law, at which a learner is measured, and the true mean labels there.
 
         streams: random numbers of the replicate.
         """
@@ -121,8 +122,8 @@ class Diabetes:
     """scikit-learn's 442 diabetes patients; their 10 standardised features are public, and k-means makes the clusters.
 
     Args:
-        clusters: how many k-means makes. least: fewest users allowed in a cluster; smaller clusters are merged with
-        others. held_out: share of the rows on which the error is measured.
+        clusters: number of clusters that k-means makes. least: fewest users allowed in a cluster; smaller clusters are
+        merged with others. held_out: share of the rows on which the error is measured.
     """
 
     clusters: int = 6
@@ -166,9 +167,9 @@ PAYING = 10
 class Released:
     """The values that a learner gets.
 
-    user, value: (m,) for each of the m values that arrived, the user for whose label the learner takes it, and the
-    value. noise: mean variance of a value given its label. epsilon, epsilon_local: ε of the learner, and ε₀ of a single
-    message.
+    user: (m,) for each of the m values that arrived, the user to whom the learner attributes it. value: (m,) these
+    values. noise: mean variance of a value given its label. epsilon: ε against the learner. epsilon_local: ε₀ of a
+    single message.
     """
 
     user: NDArray[np.integer]
@@ -187,8 +188,9 @@ def release(method: str, people: RegressionUsers, epsilon: float, delta: float, 
         method: "RR-on-Bins", "RR-on-Bins, debiased" or "unbiased" for a randomizer alone; with the end ", prior paid
         for" one user in ten gives her label only to estimate the law of labels, to which the randomizer is then fitted.
         Names with "exchanged " before them pass a randomizer's messages through the label exchange; their end ",
-        cluster means" counts for the learner only. people: users with labels on a public grid of values. epsilon,
-        delta: for the learner; a randomizer alone has pure ε. streams: random numbers of the replicate.
+        cluster means" changes what the learner uses, not the release. people: users with labels on a public grid of
+        values. epsilon, delta: the bound against the learner; a randomizer alone has this ε at δ = 0. streams: random
+        numbers of the replicate.
     """
     base = method.removeprefix(EXCHANGED).removesuffix(KNOWING)
     kind = UnbiasedValues if base.startswith(UNBIASED) else RrOnBins
@@ -205,7 +207,7 @@ def release(method: str, people: RegressionUsers, epsilon: float, delta: float, 
             submitted.user, numbers[submitted.payload.astype(np.intp)], noise=_noise_variance(noise, numbers),
             epsilon=max(bound.epsilon_upper for bound in bounds), epsilon_local=noise.local_epsilon,
         )  # fmt: skip
-    # each user sends her own noisy value, at ε
+    # each user sends her own noisy value, whose privacy is ε
     user: NDArray[np.integer] = np.arange(people.population.num_users)
     prior = None
     if base.endswith(PAID):
@@ -234,7 +236,7 @@ def _numbers(noise: ValueMessage, base: str) -> Floats:
 
 
 def _noise_variance(noise: ValueMessage, numbers: Floats) -> float:
-    """The variance of a number given the label that it stands for, averaged over labels by the public prior.
+    """The variance, given a label, of the number that stands for it, averaged over labels by the public prior.
 
     numbers: for each message, the number that the learner takes for it.
     """
@@ -266,9 +268,9 @@ def _randomizer(kind: Callable[..., ValueMessage], values: tuple[float, ...], ep
 def ridge(features: Floats, values: Floats, noise: float, span: float, spread: Floats) -> Callable[[Floats], Floats]:
     """Ridge regression whose penalty depends on public numbers alone; returns the prediction as a function of features.
 
-    It is the posterior mean if the coefficients of standardised features are normal and together explain a variance of
-    (span/4)², and values have the variance (span/4)² + noise around the prediction. Here (span/4)² is a public guess of
-    variances that only the private labels would tell.
+    The prediction is the posterior mean if the coefficients of standardised features are normal and together explain a
+    variance of (span/4)², and values have the variance (span/4)² + noise around the prediction. Here (span/4)² is a
+    public guess; the true variances would be known only from the private labels.
 
     Args:
         features: (n, d). values: (n,). noise: variance of a value given its label. span: width of the labels' range.

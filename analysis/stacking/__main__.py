@@ -1,8 +1,8 @@
 """The stacking paper's Figures 1 to 4 and Table 2, each method with the ε that it really has.
 
 Run as `python -m analysis.stacking --data-dir DIR`. The penalty λ of each method is chosen on public rows, or on
-simulated organisations, never on rows that are scored. In a replicate all methods have the same split of the rows, and
-a method has the same noise at every ε except for its scale, so that differences are paired.
+simulated organisations, never on rows that are scored. In a replicate, all methods have the same split of the rows. A
+method has the same noise at every ε, except for its scale. So differences are paired.
 """
 
 import platform
@@ -50,20 +50,20 @@ TUNING = 8
 TUNED_TARGETS = 5
 """Number of targets of the simulated organisations on which λ is chosen."""
 DRAWN = tuple(method for method in TRANSFER if method != "PLR-HTL")
-"""The methods in the figure of the transfer; the tables have all methods."""
+"""The methods in the figure on transfer between organisations; the tables have all methods."""
 TITLES = {"branches": "a simulated main hospital and its branches", "heart": "UCI Heart, from Cleveland"}
 KEYS = ["study", "data", "organisation", "method", "combiner", "epsilon", "groups", "skew"]
 Line = dict[str, object]
 
 
 def main(frame: Frame, replicates: int = 30) -> list[Path]:
-    """Runs the stacking paper's methods on its data. They combine private logistic regressions of groups of features
-    (PST-F), of parts of the rows (PST-S) or of other organisations (PST-H); single private logistic regressions (PLR)
-    are run too. Writes rows, manifest, tables and figures; returns the figures' files.
+    """Runs the stacking paper's methods on its data. These methods combine private logistic regressions of groups of
+    features (PST-F), of parts of the rows (PST-S) or of other organisations (PST-H); single private logistic
+    regressions (PLR) are run too. Writes rows, manifest, tables and figures; returns the figures' files.
 
     Args:
         frame: where the study runs and writes. A reduced study (`frame.small`) takes simulated data and needs no data
-        files. replicates: number of splits of the rows, and of draws of the organisations' rows.
+        files. replicates: how often a benchmark's rows are split, and how often the organisations' rows are drawn.
 
     Raises:
         InputError: no directory of data files is named.
@@ -82,7 +82,7 @@ def main(frame: Frame, replicates: int = 30) -> list[Path]:
         trials = [branches(1), Branches("heart", hospitals.groups, hospitals.importance, sizes, 1)]
     parts: list[list[Line]] = []
     chosen: dict[str, dict[str, dict[str, float]]] = {}  # λ by data, ε and method
-    # λ first, on rows that are not scored, then the replicates
+    # first choose λ, on rows that are not scored; then run the replicates
     for benchmark in benchmarks:
         chosen[benchmark.name] = _tune(frame, benchmark)
         parts += frame.each(partial(_benchmark_replicate, benchmark, chosen[benchmark.name]), range(replicates))
@@ -111,8 +111,8 @@ def _tune(frame: Frame, data: Benchmark) -> dict[str, dict[str, float]]:
     """The penalty λ (of the squared weights in logistic regression) that reaches the largest mean AUC on public rows.
     The result is a dict from ε as a text, such as "0.5", to a dict from the method's name to λ.
 
-    If fewer public rows than the usual 3,000 can be learned from, ε is enlarged so that the product of rows and ε is
-    the same as usual.
+    If fewer public rows than the usual 3,000 can be learned from, ε is enlarged. The product of ε and the number of
+    rows is then the same as usual.
 
     Args:
         frame: runs the replicates. data: has the public rows.
@@ -150,7 +150,7 @@ def _benchmark_replicate(data: Benchmark, chosen: dict[str, dict[str, float]], r
     row has the study's name, the setting, the replicate, the test AUC and the true ε.
 
     Args:
-        data: the benchmark. chosen: from ε as a text, such as "0.5", to a dict from the method's name to the penalty λ.
+        data: the benchmark. chosen: the penalties λ, by ε as a text, such as "0.5", and then by the method's name.
         replicate: index.
     """
     streams = Streams(SEED, replicate)
@@ -192,8 +192,8 @@ def _transfer(
     target, with the test AUC, ε, λ and the replicate.
 
     Args:
-        organisations: draws the rows. seed: of the draw. only: number of targets, the first ones; None: all. task: the
-        penalty λ of each method, and the replicate.
+        organisations: draws the rows. seed: root seed of the draw. only: number of targets that are used, from the
+        first; None: all. task: the penalty λ of each method, and the replicate.
     """
     l2, replicate = task
     rows = transfer_rows(organisations, 1.0, l2=l2, streams=Streams(seed, replicate), only=only)
@@ -233,7 +233,7 @@ def paired(table: pd.DataFrame) -> pd.DataFrame:
 def _draw_benchmarks(points: pd.DataFrame, frame: Frame, replicates: int) -> Path:
     """Draws the AUC on each benchmark against ε, the number of groups, and how unequal the groups' importance is.
 
-    points: the means of the study. replicates: how many are behind each point.
+    points: the means of the study. replicates: number of replicates over which each mean is taken.
     """
     panels = []
     for study, x, label in (("epsilon", "epsilon", "ε"), ("groups", "groups", "number of groups K"),

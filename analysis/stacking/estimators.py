@@ -29,10 +29,10 @@ TRANSFER = ("PLR (target)", "PLR (source)", "PPHTL", "PLR-HTL", "PLR-HTL(W)", "P
 
 @dataclass(frozen=True)
 class BenchmarkPoint:
-    """A point of the benchmark studies.
+    """The parameters of one point in the benchmark studies.
 
-    epsilon, l2: ε and the penalty λ. count: number of groups of features, or of parts of the rows. skew: α, if
-    component i has the importance αⁱ; None: the importance of a component is its variance.
+    epsilon, l2: ε and the penalty λ. count: number of groups of features, or of parts of the rows. skew: the number α
+    if the importance of component i is αⁱ; None if the importance of a component is its variance.
     """
 
     epsilon: float
@@ -44,21 +44,23 @@ class BenchmarkPoint:
 def benchmark_row(
     method: str, data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams
 ) -> dict[str, float]:
-    """Test AUC of one method in one replicate, and its true ε for one row, which can be larger than the ε asked for.
+    """Test AUC of one method in one replicate, and the method's true ε for one row, which can be larger than the ε
+    asked for.
 
     Args:
-        method: "PLR" (one private logistic regression), "PLR(W)" (the same on features scaled by importance), "PST-S"
+        method: "PLR" (one private logistic regression), "PLR(W)" (PLR on features scaled by importance), "PST-S"
         (stacking of models of parts of the rows), or stacking of models of feature groups: "PST-F(U)" (random, equally
-        important groups), "PST-F(W)" (groups weighted by importance), "PST-F(W), no high level" (their mean instead of
-        a trained combination), or "PST-F(U), Kε spent" (as printed, at K times the ε). data: its public rows decide on
-        scales and importance. split: rows to learn from, and rows to test on. point: the ε asked for, the penalty λ,
-        the number K of feature groups or of parts of the rows, and whether a feature's importance is its variance or a
-        power αⁱ. streams: random numbers of the replicate.
+        important groups), "PST-F(W)" (groups weighted by importance), "PST-F(W), no high level" (as PST-F(W), but with
+        the mean of the models instead of a trained combination), or "PST-F(U), Kε spent" (as the stacking paper prints
+        it, so that K times the ε is spent). data: its public rows determine scales and importance. split: rows to learn
+        from, and rows to test on. point: the ε asked for, the penalty λ, the number K of feature groups or of parts of
+        the rows, and whether a feature's importance is its variance or a power αⁱ. streams: random numbers of the
+        replicate.
     """
     (rows, labels), (test, truth) = split
     noise = streams.generator("stacking noise " + method)
-    # models on all features: a single one, with features in their own scale or scaled by importance, or one model for
-    # each part of the rows
+    # models on all features: a single model, whose features keep their scale or are scaled by importance; or one model
+    # for each part of the rows
     if method in ("PLR", "PLR(W)", "PST-S"):
         scale = weighted_scale(data, point) if method == "PLR(W)" else np.ones(rows.shape[1])
         bound = float(np.median(np.linalg.norm(data.public[0] * scale, axis=1)))
@@ -81,14 +83,14 @@ def benchmark_row(
 def combiner_rows(
     weighted: bool, data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams
 ) -> list[dict[str, object]]:
-    """AUC of several ways to combine the same models, each a private logistic regression on one group of features, and
-    of each of these models alone (the stacking paper's Figure 4). There is a row for each, with the keys combiner, auc
-    and epsilon_upper; `combiner` is "group k" for model k alone.
+    """AUC of several ways to combine the same models, and of each of these models alone (the stacking paper's Figure
+    4). Each model is a private logistic regression on one group of features. There is a row for each way and for each
+    model, with the keys combiner, auc and epsilon_upper; `combiner` is "group k" for model k alone.
 
     Args:
-        weighted: whether groups of features have their importance, else groups are random and equally important. data:
-        its public rows decide on scales and importance. split: rows to learn from, and rows to test on. point: ε, the
-        penalty and the number of groups. streams: random numbers of the replicate.
+        weighted: whether groups of features are weighted by their importance; else groups are random and equally
+        important. data: its public rows determine scales and importance. split: rows to learn from, and rows to test
+        on. point: ε, the penalty and the number of groups. streams: random numbers of the replicate.
     """
     (rows, labels), (test, truth) = split
     lines: list[dict[str, object]] = []
@@ -109,8 +111,9 @@ def feature_stacking(data: Benchmark, point: BenchmarkPoint, weighted: bool, str
     PST-F(U), with random and equally important groups.
 
     Args:
-        data: its public rows decide on the importance of groups and bound the norms of rows. point: ε, the penalty λ,
-        the number of groups, and how importance is set. weighted: as above. streams: draws random groups.
+        data: its public rows determine the importance of groups and the bounds to which norms of rows are clipped.
+        point: ε, the penalty λ, the number of groups, and how importance is defined. weighted: whether it is PST-F(W).
+        streams: draws random groups.
     """
     d = data.public[0].shape[1]
     order = np.arange(d) if weighted else streams.generator("stacking groups").permutation(d)
@@ -122,9 +125,9 @@ def feature_stacking(data: Benchmark, point: BenchmarkPoint, weighted: bool, str
 
 
 def importance(data: Benchmark, point: BenchmarkPoint) -> list[float]:
-    """The importance q_k of each group of consecutive features (principal components), of sum 1. It is the group's
-    share of the variance of the public rows. If `point.skew` is a number α, it is instead the group's share of the sum
-    of αⁱ over all components i from 0 (the paper's equation 6).
+    """The importance q_k of each group of consecutive features (principal components); the q_k sum to 1. q_k is the
+    group's share of the variance of the public rows. If `point.skew` is a number α, q_k is instead the group's share of
+    the sum of αⁱ over all components i from 0 (the stacking paper's equation 6).
 
     Args:
         data: has the public rows. point: number of groups, and `skew`.
@@ -138,11 +141,11 @@ def importance(data: Benchmark, point: BenchmarkPoint) -> list[float]:
 def weighted_scale(data: Benchmark, point: BenchmarkPoint) -> Floats:
     """Factors (d,) by which the d features are multiplied before PLR(W), a single private logistic regression on all
     features. In this way PLR(W) uses the importance that other methods give to groups of features. In group k the
-    factor is q_k/B_k, divided by the largest such ratio. Here q_k is the group's importance, and B_k the median norm of
-    the public rows within the group.
+    factor is q_k/B_k, divided by the largest such ratio of all groups. Here q_k is the group's importance, and B_k the
+    median norm of the public rows within the group.
 
     Args:
-        data: has the public rows. point: number of groups and how importance is set.
+        data: has the public rows. point: number of groups and how importance is defined.
     """
     groups = np.array_split(np.arange(data.public[0].shape[1]), point.count)
     ratios = np.array(importance(data, point)) / np.array(_bounds(data, groups))
@@ -151,7 +154,7 @@ def weighted_scale(data: Benchmark, point: BenchmarkPoint) -> Floats:
 
 def _bounds(data: Benchmark, groups: Sequence[Sequence[int] | NDArray[np.intp]]) -> list[float]:
     """For each group of features the median Euclidean norm of the public rows, computed from the features of this group
-    alone. It is the norm to which private rows are clipped in the group.
+    alone. Private rows are clipped to this norm in the group.
 
     Args:
         data: has the public rows. groups: the indices of the features of each group.
@@ -162,13 +165,14 @@ def _bounds(data: Benchmark, groups: Sequence[Sequence[int] | NDArray[np.intp]])
 def _overspent(
     data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams, noise: np.random.Generator
 ) -> dict[str, float]:
-    """Test AUC and true ε of PST-F(U), private stacking of models of equally important feature groups, run as the paper
-    prints it: every one of K groups gets all of ε. Because all groups learn from the same rows, the true ε is K times
-    as large.
+    """Test AUC and true ε of PST-F(U), private stacking of models of equally important feature groups, run as the
+    stacking paper prints it: each of the K groups gets all of ε. Because all groups learn from the same rows, the true
+    ε is K times as large.
 
     Args:
-        data: has the public rows, which decide on bounds of norms. split: rows to learn from, one half for each level,
-        and rows to test on. point: ε, the penalty and K. streams: draws the groups. noise: draws the noise.
+        data: has the public rows, which determine the bounds of norms. split: rows to learn from, one half for each
+        level (the models of groups, and their combination), and rows to test on. point: ε, the penalty and K. streams:
+        draws the groups. noise: draws the noise.
     """
     (rows, labels), (test, truth) = split
     half = len(rows) // 2
@@ -192,7 +196,7 @@ def transfer_rows(
     Args:
         organisations: draws the rows; has groups of features with their importance. epsilon: ε of the source's release
         and of each target's model. l2: penalty λ of each method. streams: random numbers of the replicate. methods:
-        names, by default all. only: the number of targets, the first ones; None: all.
+        their names, by default all. only: how many targets are run, the first ones; None: all.
     """
     source, targets = organisations.draw(streams)
     scale = np.ones(organisations.num_features)
@@ -210,7 +214,7 @@ def transfer_rows(
 
 
 class _Source:
-    """What the source releases for one method; targets learn from it."""
+    """The models that the source releases for one method; targets learn from them."""
 
     def __init__(
         self, organisations: OrganisationsData, method: str, *, epsilon: float, l2: float, scale: Floats, source: Rows,
@@ -238,15 +242,15 @@ class _Source:
 
     def row(self, train: Rows, test: Rows, noise: np.random.Generator) -> dict[str, float]:
         """AUC of a target's model on its test rows (key auc), and ε for the target's training rows (key epsilon_upper).
-        For the method "PLR (source)" the target uses the source's model as it is, so that this ε is 0.
+        With the method "PLR (source)" the target uses the source's model unchanged, so that this ε is 0.
 
         Args:
             train, test: features and labels of the target's rows. noise: draws the noise of the target's model.
         """
         if self.method == "PLR (source)":
             return _row(clip_rows(test[0] / self.bound) @ self.plr.coef_[0], test[1], 0.0)
-        # the source's models give the features of the target's model, or the target's model is drawn towards the
-        # source's model
+        # the outputs of the source's models are the features of the target's model, or the target's model is drawn
+        # towards the source's model
         if self.method.startswith("PST-H"):
             model = TransferStacking(self.epsilon, self.models, l2=self.l2, random_state=noise)
             if "no high level" in self.method:
@@ -262,6 +266,6 @@ class _Source:
 
 
 def _row(scores: Floats, truth: NDArray[np.int64], epsilon_upper: float) -> dict[str, float]:
-    """AUC of scores (n,) for labels (n,), 0.5 if all labels are equal, and ε."""
+    """The AUC of scores (n,) for labels (n,), or 0.5 if all labels are equal; and the ε given."""
     auc = float(roc_auc_score(truth, scores)) if 0 < truth.sum() < len(truth) else 0.5
     return {"auc": auc, "epsilon_upper": epsilon_upper}

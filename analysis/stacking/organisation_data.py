@@ -28,7 +28,9 @@ class Split(NamedTuple):
 
 
 class OrganisationRows(NamedTuple):
-    """The source's rows, and for each target its name with its rows."""
+    """The rows of the source (the organisation whose models are released) and, by name, those of each target (an
+    organisation that learns from these models).
+    """
 
     source: Rows
     targets: dict[str, Split]
@@ -36,10 +38,10 @@ class OrganisationRows(NamedTuple):
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A data set of principal components in order of falling variance, in private and public rows.
+    """A data set in private and public rows, whose features are principal components in order of falling variance.
 
-    private: rows that are split anew in every replicate. public: rows that decide on scales, importance and λ. test:
-    fixed test rows; None: private rows that a replicate does not learn from are the test rows.
+    private: rows that are split anew in every replicate. public: rows that decide on scales, importance and the penalty
+    λ. test: fixed test rows; None: private rows that a replicate does not learn from are the test rows.
     """
 
     name: str
@@ -48,9 +50,9 @@ class Benchmark:
     test: Rows | None
 
     def draw(self, streams: Streams, public: bool = False) -> Split:
-        """Training and test rows of one replicate, split at random. Both are private rows, except that fixed test rows
-        are used for testing if there are any. With `public` both are public rows instead, so that the penalty λ of each
-        method is chosen without looking at private rows.
+        """Training and test rows of one replicate, split at random. Both are private rows; but if the data set has
+        fixed test rows, these are used for testing. With `public` both are public rows instead, so that the penalty λ
+        of each method is chosen without looking at private rows.
 
         Args:
             streams: random numbers of the replicate. public: whether public rows are taken.
@@ -89,8 +91,8 @@ def mnist(data_dir: Path) -> Benchmark:
 
 
 def news20(data_dir: Path) -> Benchmark:
-    """20 Newsgroups, sci (label 1) against talk. 1,000 training documents are public; all training documents give the
-    components.
+    """20 Newsgroups: documents on sci (label 1) against documents on talk. 1,000 training documents are public. The
+    principal components are those of all training documents.
     """
     with np.load(find_file("news20", (data_dir,), "news20", ("news20-sci-vs-talk-pca100.npz",))) as file:
         rows, labels = file["X_train"].astype(np.float64), file["y_train"].astype(np.int64)
@@ -101,7 +103,7 @@ def news20(data_dir: Path) -> Benchmark:
 
 
 def stand_in() -> Benchmark:
-    """Gaussian rows with a known law, for tests."""
+    """Gaussian rows with labels from a known logistic model, for tests."""
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((1_500, 20)) * 0.8 ** np.arange(20)
     labels = (rows[:, :6].sum(axis=1) + 0.5 * rng.logistic(size=1_500) > 0).astype(np.int64)
@@ -112,8 +114,8 @@ def stand_in() -> Benchmark:
 class OrganisationsData:
     """A source and several targets whose rows have the same features, with the public importance of these features.
 
-    groups: the indices of the features in each of K groups, the most important group first. importance: q_k of each
-    group. Features are scaled by public constants to a variance of about 1.
+    groups: the indices of the features in each of K groups, the most important group first. importance: the importance
+    q_k of each group k. Features are scaled by public constants to a variance of approximately 1.
     """
 
     name: str
@@ -122,13 +124,13 @@ class OrganisationsData:
 
     @property
     def num_features(self) -> int:
-        """d, the number of features, summed over all groups."""
+        """The number d of features in all groups together."""
         return sum(map(len, self.groups))
 
     def draw(self, streams: Streams) -> OrganisationRows:
         """The rows (features and labels) of one replicate. The source is the organisation whose models are released;
-        the targets are organisations that learn from these models. Each target, by its name, has rows to learn from and
-        rows to test on.
+        the targets are organisations that learn from these models. The targets are given by name; each has rows to
+        learn from and rows to test on.
 
         streams: random numbers of the replicate.
         """
@@ -137,10 +139,11 @@ class OrganisationsData:
 
 @dataclass(frozen=True)
 class Branches(OrganisationsData):
-    """A simulated main hospital with branches b: features have the law N(μ_b, I), and logits are w_b·x.
+    """A simulated main hospital and its branches. In hospital b, the features x have the law N(μ_b, I), and the logits
+    of labels are w_b·x.
 
-    sizes: numbers of rows of the main hospital, which is the source, and of each branch; the branches are the targets.
-    law: seed of all w_b and μ_b, which are the same in all replicates.
+    sizes: number of rows of the main hospital (the source), and of each branch (a target). law: seed of all w_b and
+    μ_b, which are the same in all replicates.
     """
 
     sizes: tuple[int, ...] = ()
@@ -148,7 +151,8 @@ class Branches(OrganisationsData):
     signal: float = 1.5
     """Standard deviation of the logits."""
     difference: float = 0.5
-    """Standard deviation of w_b around the common w, relative to each entry of w; that of μ_b is 0.3."""
+    """Standard deviation of w_b around the common w, relative to each entry of w. The standard deviation of μ_b is 0.3.
+    """
 
     def draw(self, streams: Streams) -> OrganisationRows:
         """New rows of the main hospital and of each branch, drawn from the hospitals' fixed laws, with labels from a
@@ -167,12 +171,12 @@ class Branches(OrganisationsData):
 
 RUIJIN = (12_702, 4_334, 4_739, 6_121, 2_327, 5_619, 6_360, 4_966, 5_793, 6_215, 3_659, 5_579, 2_316, 4_285, 6_017,
           6_482, 4_493)  # fmt: skip
-"""Numbers of rows of the main hospital and its 16 branches in the paper's RUIJIN data (Table 4)."""
+"""Numbers of rows of the main hospital and its 16 branches in the RUIJIN data of Yao et al. 2019 (Table 4)."""
 
 
 def branches(law: int, sizes: tuple[int, ...] = RUIJIN, group_size: int = 10) -> Branches:
-    """A simulated main hospital (the source) with branches (the targets), built like the paper's RUIJIN data: there are
-    five groups of features, and each is half as important as the one before.
+    """A simulated main hospital (the source) with branches (the targets), built like the RUIJIN data of Yao et al.:
+    there are five groups of features, and each is half as important as the group before it.
 
     Args:
         law: seed that fixes the laws of rows and labels of all hospitals. sizes: number of rows of the main hospital
@@ -214,8 +218,8 @@ def heart(data_dir: Path) -> Heart:
 
 
 def _rows(examples: Examples) -> Rows:
-    """The features (n, d) as 64-bit floats and the labels (n,) as 64-bit integers of n users, as all estimators of the
-    study take them.
+    """The features (n, d) of n users as 64-bit floats, and their labels (n,) as 64-bit integers. All estimators of the
+    study take this form.
 
     examples: the users, with their features and labels 0 or 1.
     """

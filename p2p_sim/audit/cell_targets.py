@@ -1,19 +1,22 @@
-"""Targets of audits of noisy votes and counts in cells: for each target a coin chooses between two whole rows.
+"""Targets of audits of noisy votes and counts in cells.
 
-The attacker invents all rows, and the scenario's own mechanism releases its result. She scores each target by the
-logarithm of the likelihood ratio of this release, with the noise of the claimed ε.
+A target is a user about whom the attacker guesses: a coin chooses between two whole rows for her. A row is written
+(features, label). The attacker invents all rows, and the scenario's own mechanism releases its result. She scores each
+target by the logarithm of the likelihood ratio of the release given the target's two rows. For this ratio she assumes
+the noise of the claimed ε.
 
 *Votes.* A cell's vote is its number of rows with label 1 minus that with label 0, halved. A target alone in a cell has
-the row (x, 0) or (x, 1), which moves the cell's vote by 1. A target of a pair of empty cells has the row (x, 0) or
-(x', 1), which moves both votes by 1/2. A vote of exactly 0 shows an empty cell.
+the row (x, 0) or (x, 1), so that her coin moves the cell's vote by 1. Another target has a pair of cells that are empty
+without her. She has the row (x, 0) in the first or (x', 1) in the second, so that her coin moves both votes by 1/2. A
+vote of exactly 0 shows an empty cell.
 
 *Counts.* A target's row lies in one of two cells. If both are full, their noisy counts are compared. If both are empty
-except for her row, any released count reveals her; this has probability δ. A density is scaled by the density of a cell
-whose rows are all known. All labels are 1, so that both histograms of the rule PCL2b (one of all rows, one of rows with
-label 1) count the target.
+except for her row, any released count reveals her; a count is released with a probability of at most δ/4. A released
+density is scaled so that a cell of known rows gets its true count. All labels are 1, so that both histograms of the
+rule PCL2b (one of all rows, one of rows with label 1) count the target.
 
-*A choice.* One labelled user has the label 0 or 1, which moves the number of errors of each classifier in the
-mechanism's list by one, up or down.
+*A choice.* A mechanism may choose a classifier from a list, by the errors on labelled users. One of these users is a
+target. Her label, 0 or 1, moves the number of errors of each classifier in the list by one, up or down.
 """
 
 import math
@@ -38,13 +41,13 @@ Ints = NDArray[np.int64]
 Curve = Callable[[float, float], float]
 """A target's δ(ε, rise): her δ at ε if the noise is divided by `rise`."""
 CELLS = 20_000
-"""The largest number of cells of votes."""
+"""The largest number of cells whose votes are attacked."""
 ROWS = 50_000
-"""About how many rows the full cells of a histogram have together."""
+"""Approximately how many rows the full cells of a histogram have together."""
 CLEAR = 6.0
 """By how much a full cell's count is above the threshold, in units of the noise's scale."""
 REFERENCE = 20
-"""How many times as many rows the cell of known rows has as a full cell."""
+"""Number of rows in the cell of known rows, divided by the number of known rows in a full cell."""
 REVEALED = 700.0
 """Absolute score of a target whose row the release reveals."""
 
@@ -67,7 +70,8 @@ class Grid(NamedTuple):
 class CellTargets(RepeatedTargets):
     """Targets whose coins choose between two whole rows, with different cells or labels.
 
-    claimed: the mechanism whose noise the score assumes. mechanism: what is attacked. dimensions: features of a row.
+    claimed: the mechanism whose noise the score assumes. mechanism: what is attacked. dimensions: number of features of
+    a row.
     """
 
     claimed: CellCurator
@@ -94,9 +98,9 @@ class CellTargets(RepeatedTargets):
 def release_rows(
     mechanism: CellCurator, features: Floats, labels: NDArray[np.bool_], streams: Streams
 ) -> DensityRelease | CellRule:
-    """What a curator releases of n given rows, taken as one cluster. If the mechanism estimates a density, it is a
-    density that is constant on cells (cubes) of feature space; else it is a fitted classification rule that applies the
-    mechanism's scaling of features.
+    """What a curator releases of n given rows, taken as one cluster. If the mechanism estimates a density, the result
+    is a density that is constant on cells (cubes) of feature space; else the result is a fitted classification rule
+    that applies the mechanism's scaling of features.
 
     Args:
         mechanism: the curator. features: (n, d). labels: (n,), whether each row has label 1; a density ignores them.
@@ -107,7 +111,9 @@ def release_rows(
 
 
 def moved_cells(epsilon: float, cells: int) -> Curve:
-    """The privacy curve of a target whose coin moves `cells` cells, if their noise is ε-private for all together."""
+    """The privacy curve of a target whose coin changes `cells` cells. The noise of all these cells together is
+    ε-private.
+    """
 
     def delta(at: float, rise: float) -> float:
         moved = rise * epsilon
@@ -121,10 +127,10 @@ def moved_cells(epsilon: float, cells: int) -> Curve:
 
 @dataclass(frozen=True)
 class CellVoteTargets(CellTargets):
-    """Two targets among the votes of three cells. The coin of one is her label; the coin of the other decides on her
-    cell and her label.
+    """Targets among noisy votes, two in each group of three cells. The coin of one target is her label; the coin of the
+    other decides on her cell and her label.
 
-    rows: n, as in the scenario.
+    rows: n, the number of rows, as in the scenario.
     """
 
     claimed: PrivateHistogramConfig
@@ -132,10 +138,10 @@ class CellVoteTargets(CellTargets):
 
     @property
     def curves(self) -> tuple[TargetCurve, ...]:
-        """The privacy curves of two kinds of targets, each with their number. A cell's vote is its noisy count of rows
-        with label 1 minus those with label 0, halved. The coin of the first kind is a label and changes the vote of one
-        cell. The coin of the second kind also decides between two cells and changes the votes of both. A curve is a
-        function δ(ε, rise): δ at ε if the noise is divided by `rise`.
+        """The privacy curves of two kinds of targets, each with the number of targets that have it. A cell's vote is
+        its noisy count of rows with label 1 minus those with label 0, halved. The coin of the first kind is a label and
+        changes the vote of one cell. The coin of the second kind also decides between two cells and changes the votes
+        of both. A curve is a function δ(ε, rise): δ at ε if the noise is divided by `rise`.
         """
         epsilon, (before, after) = self.claimed.target_epsilon, self._cells
         pairs = int(np.sum(before != after))
@@ -188,8 +194,8 @@ class CellVoteTargets(CellTargets):
 
     @cached_property
     def _cells(self) -> Ints:
-        """The cells of the t targets, (2, t), as indices into `_points`: in the first line if a target's coin is 0, in
-        the second if it is 1.
+        """The cells of the t targets, (2, t), as indices into `_points`. The first row has the cell of each target if
+        her coin is 0, the second row her cell if it is 1.
 
         Cells are grouped by threes, and each group has two targets. One target is always in the first cell of the
         group, and her coin is her label. The other is in the second cell with label 0 if her coin is 0, and in the
@@ -213,10 +219,10 @@ class CountTargets(CellTargets):
     def curves(self) -> tuple[TargetCurve, ...]:
         """The privacy curves of a release's targets, each with the number of targets who have it.
 
-        The first is of targets in full cells, whom noise alone protects. The second is of targets alone in a cell: it
-        is δ/4 at every ε, the probability that her cell's noisy count reaches the threshold and is released. If the
-        mechanism uses labels to choose a classifier by the exponential mechanism, there is a third curve, that of the
-        one target whose label is a coin.
+        The first curve is that of targets in full cells, whom noise alone protects. The second is that of targets alone
+        in a cell. It is δ/4 at every ε: the probability that such a cell's noisy count reaches the threshold and is
+        released. If the mechanism uses labels to choose a classifier by the exponential mechanism, there is a third
+        curve, that of the one target whose label is a coin.
         """
         epsilon = self.claimed.target_epsilon
         full = moved_cells(epsilon, 2 * self._histograms)
@@ -238,7 +244,7 @@ class CountTargets(CellTargets):
         release = release_rows(self.mechanism, self._points(cell), labels, streams)
         scores = np.zeros(of_counts)
         for counts in self._counts(release, self._points(np.arange(2 * of_counts + 1))):
-            # ln Pr[counts | second] - ln Pr[counts | first], for full cells from their Laplace noise.
+            # ln Pr[counts | row in second cell] - ln Pr[counts | row in first cell]; full cells have Laplace noise.
             first, second = counts[1::2], counts[2::2]
             near = [np.where(c > 0.0, np.abs(c - self._crowd) - np.abs(c - self._crowd - 1.0), 0.0)
                     for c in (first, second)]  # fmt: skip
@@ -277,7 +283,7 @@ class CountTargets(CellTargets):
 
         The mechanism chooses c from a finite list by the exponential mechanism, with probability proportional to exp(-ε
         errors / 2) for the errors on the labelled users. The attacker knows all their rows except the target's label,
-        and takes the claimed ε.
+        and assumes the claimed ε.
         """
         chosen = cast(CellRule, release)
         rule = cast(SemiSupervised, chosen.rule)
@@ -312,7 +318,7 @@ class CountTargets(CellTargets):
 
     @property
     def _pairs(self) -> int:
-        """How many targets of one release are in full cells; few if a choice is attacked, since a choice has one
+        """How many targets of one release are in full cells: only 2 if a choice is attacked, since a choice has one
         target.
         """
         return 2 if self._labelled else max(1, min(100, ROWS // (2 * self._crowd)))
@@ -331,9 +337,8 @@ class CountTargets(CellTargets):
 
     @cached_property
     def _others(self) -> Ints:
-        """The number of the cell, counted from 0 along the first axis, of each row that belongs to no target: an array
-        with an entry for each such row. Cell 0 has known rows only, and then come the full cells, two for each target
-        who hides in one.
+        """For each row that belongs to no target, the number of its cell, counted from 0 along the first axis. Cell 0
+        has known rows only, and then come the full cells, two for each target who hides in one.
         """
         full = np.repeat(np.arange(1, 2 * self._pairs + 1), self._crowd)
         return np.concatenate([np.zeros(REFERENCE * self._crowd, dtype=np.int64), full])

@@ -1,4 +1,4 @@
-"""An audit in one run of noisy votes and counts in cells, which the scenario's own mechanism releases."""
+"""An audit, in one run, of the noisy votes and counts in cells that a scenario's own mechanism releases."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ def audit_cells(case: Replicate, trials: int, mechanism: CellCurator | None = No
 
     Args:
         case: the scenario; the attack uses only how many rows and features it has. trials: the least number of targets.
-        mechanism: what is attacked; None: the mechanism that the scenario claims.
+        mechanism: the mechanism that is attacked; None: the one whose privacy the scenario claims.
 
     Raises:
         InputError: the mechanism counts nothing in cells.
@@ -34,7 +34,7 @@ def audit_cells(case: Replicate, trials: int, mechanism: CellCurator | None = No
 
 @dataclass(frozen=True)
 class CellLaw(Account):
-    """What is certified of targets in cells. laws: the targets' privacy curves, each with the number of its targets."""
+    """The certified privacy of targets in cells. laws: pairs (number of targets, their privacy curve)."""
 
     mechanism: CellCurator
     laws: tuple[TargetCurve, ...]
@@ -46,7 +46,7 @@ class CellLaw(Account):
 
     @property
     def largest(self) -> float:
-        """ε of the noise."""
+        """The ε that the configuration states for the noise."""
         return self.mechanism.target_epsilon
 
     @property

@@ -1,4 +1,4 @@
-"""What is certified, by the accountant of a cluster, of clusters with one target in each."""
+"""The privacy that a cluster's accountant certifies for clusters with one target in each."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from p2p_sim.audit.one_run import TYPE_ONE, Account, Floats
 from p2p_sim.privacy import Accountant, tradeoff
 
 LARGEST_RISEN = 100.0
-"""Largest ε of a leak for which the amount of noise is computed."""
+"""Largest ε of a leak for which `ClusterAccount.reached` computes the amount of noise."""
 HALVINGS = 14
 """Steps of the bisection that computes this noise."""
 
 
 @dataclass(frozen=True)
 class ClusterAccount(Account):
-    """What is certified of C clusters with one target in each, by the accountant of a cluster.
+    """The privacy that a cluster's accountant certifies for C clusters with one target in each.
 
     delta: δ of the scenario.
     """
@@ -36,7 +36,7 @@ class ClusterAccount(Account):
 
     @abstractmethod
     def weaker(self, size: int, noise: float) -> Accountant:
-        """The accountant of a cluster with this amount of noise, usually less than claimed, as a leak would have.
+        """The accountant of a cluster with this amount of noise; an amount below the claimed one describes a leak.
 
         Args:
             size: number of users of the cluster. noise: the flip probability α for a label exchange; for other
@@ -54,20 +54,21 @@ class ClusterAccount(Account):
 
     @property
     def largest(self) -> float:
-        """The certified ε at δ = 1e-5 in a cluster of median size. The audit tests δ at values of ε that are shares, up
-        to 1, of the smaller one of this ε and a fixed limit.
+        """The certified ε at δ = 1e-5 in a cluster of median size. The audit takes the smaller one of this ε and a
+        fixed limit, and tests δ at values of ε that are shares of it, up to 1.
         """
         return self.accountant(self.middle).epsilon(1e-5).epsilon_upper
 
     def deltas(self, epsilons: Sequence[float]) -> Floats:
-        """The mean certified δ of the clusters at each ε."""
+        """The certified δ at each ε, as a mean over the clusters."""
         sizes, weights = np.unique(self.sizes, return_counts=True)
         table = [[bracket.upper for bracket in self.accountant(int(n)).profile(epsilons)] for n in sizes]
         return np.asarray(np.array(table).T @ weights / weights.sum())
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
         """δ at each of J values of ε, (J,), in a cluster of median size with so little noise that ε at the scenario's δ
-        is about `rise` times the certified ε. From this δ the audit computes how likely it would detect such a leak.
+        is approximately `rise` times the certified ε. From this δ the audit computes how likely it would detect such a
+        leak.
 
         The noise is found by bisection. The claimed noise is kept if `rise` is at most 1, or the raised ε is 0 or above
         100.

@@ -1,14 +1,15 @@
-"""An attack on a curator who resamples labels within clusters and releases the noisy cluster distributions.
+"""An attack on a curator who resamples labels within clusters and releases the clusters' noisy label distributions.
 
 The curator adds Laplace noise of scale σ/n to the shares of K classes in a cluster of n users, and lifts every share to
-at least the threshold τ; the result is q̃. Many copies of one small cluster are as many independent trials, in two
-worlds: the target, the first user of each cluster, holds label a = 0 in the first world and b = 1 in the second.
+at least the threshold τ; the result is q̃. The attack runs on many copies of one small cluster, each of which is an
+independent trial. There are two worlds: the target, the first user of each cluster, holds label a = 0 in the first
+world and b = 1 in the second.
 
 The attack counts how often her noisy label equals a and q̃ lies in an event that is e^(2/σ) times as likely in the
 first world (`p2p_sim/privacy/rivals`). There are two kinds of event: q̃ equals τ everywhere except at a; or, for
-K >= 3, q̃(b) = τ and q̃(a) is little above τ. The kind of event, and how much above, is fixed before any trial, on
-draws of q̃ from its law. So the event's frequencies in both worlds have Clopper-Pearson bounds. The logarithm of their
-ratio is a lower bound of ε at the stated error, whatever the mechanism really does.
+K >= 3, q̃(b) = τ and q̃(a) is little above τ. The kind of event, and how far q̃(a) may exceed τ, are fixed before any
+trial, on draws of q̃ from its law. So the event's frequencies in both worlds have Clopper-Pearson bounds. The logarithm
+of the ratio of these bounds is a lower bound of ε at the stated error, whatever the mechanism really does.
 """
 
 import math
@@ -48,8 +49,9 @@ _TIE = 1e-9
 class CuratorEvent:
     """An event that the attack counts, and the cluster that it attacks.
 
-    counts: how many users hold each label in the first world, in which the target holds a = 0. everywhere: whether q̃
-    must be τ at all labels except a, or only at b = 1. largest: the largest q̃(a) in the event.
+    counts: how many users hold each label in the first world, in which the target holds a = 0. everywhere: whether the
+    released distribution q̃ must equal the threshold τ at all labels except a, or only at b = 1. largest: the largest
+    q̃(a) in the event.
     """
 
     counts: tuple[int, ...]
@@ -57,7 +59,7 @@ class CuratorEvent:
     largest: float
 
     def holds(self, released: Floats, threshold: float) -> NDArray[np.bool_]:
-        """In which of C clusters the event that the attack counts occurs, a mask (C,).
+        """Whether the event that the attack counts occurs, for each of C clusters: a mask (C,).
 
         In the event, a cluster's released distribution of labels gives class 0 a share above τ, the least share that
         the mechanism releases, and at most this event's field `largest`. If the field `everywhere` is set, all other
@@ -76,11 +78,11 @@ class CuratorAudit:
     """A finished audit of a curator.
 
     scenario: its name. cluster_size, num_classes, resampling_prob, noise_scale, threshold: n, K, λ, σ, τ of the
-    attacked mechanism. epsilon_attained, epsilon_true: lower and upper bound of the pure ε; the lower one is ε at
-    δ = 1e-12. epsilon_paper: ε as the paper's Theorem 1 states it. epsilon_lower_confidence: the lower bound that the
-    attack proves. expected: about the bound to expect if the mechanism is exactly right. hits, misses: how often the
-    event occurred in the first and in the second world, of `trials` clusters each. error: the probability that a sound
-    mechanism fails.
+    attacked mechanism. epsilon_attained, epsilon_true: lower and upper bound of the pure ε; the lower bound also holds
+    for ε at δ = 1e-12. epsilon_paper: ε as Theorem 1 of the clustering paper states it. epsilon_lower_confidence: the
+    lower bound that the attack proves. expected: approximately the lower bound to expect if the mechanism is exactly
+    right. hits, misses: in how many clusters the event occurred in the first and in the second world, of `trials`
+    clusters each. error: the largest probability with which a sound mechanism fails.
     """
 
     scenario: str
@@ -101,12 +103,12 @@ class CuratorAudit:
 
     @property
     def passed(self) -> bool:
-        """Whether the attack proves at most the upper bound of ε."""
+        """Whether the lower bound that the attack proves is at most the certified upper bound of ε."""
         return self.epsilon_lower_confidence <= self.epsilon_true
 
     @property
     def paper_refuted(self) -> bool:
-        """Whether the attack proves more than the ε that the paper states."""
+        """Whether the lower bound that the attack proves is above the ε that the clustering paper states."""
         return self.epsilon_lower_confidence > self.epsilon_paper
 
 
@@ -157,13 +159,13 @@ def audit_scenario(
 def audit_curator(
     draw: Draw, privacy: ClusterResampling, trials: int, seed: int, *, scenario: str = ""
 ) -> CuratorAudit:
-    """The audit of a sampler of the paper's Algorithm 1: the lower bound of ε that an attack on clusters of n users
-    proves. Beside it are bounds of the pure ε that follow from the claimed law, and the ε that the paper's Theorem 1
-    states.
+    """The audit of a sampler of the clustering paper's Algorithm 1: the lower bound of ε that an attack on clusters of
+    n users proves. The result also has bounds of the pure ε that follow from the claimed law, and the ε that the
+    paper's Theorem 1 states.
 
     The algorithm adds noise of scale σ/n to a cluster's shares of K labels, lifts shares below τ to τ, and redraws each
-    label from the resulting distribution q̃ with probability λ. The attack counts how often an event occurs, with a
-    target whose label is class a = 0 in one world and b = 1 in the other.
+    label from the resulting distribution q̃ with probability λ. The attack counts how often an event occurs in two
+    worlds: the target's label is class a = 0 in one and b = 1 in the other.
 
     Args:
         draw: the attacked sampler: a function of labels (n,), cluster boundaries (C + 1,) and two random generators,
@@ -197,8 +199,8 @@ def audit_curator(
 
 
 class PlannedEvent(NamedTuple):
-    """An event, and the lower bound of ε that the attack is expected to prove with it if the mechanism is exactly
-    right.
+    """An event, and `epsilon`, the lower bound of ε that the attack is expected to prove with this event if the
+    mechanism is exactly right.
     """
 
     event: CuratorEvent
@@ -206,14 +208,15 @@ class PlannedEvent(NamedTuple):
 
 
 def plan_event(privacy: ClusterResampling, trials: int) -> PlannedEvent:
-    """The event, of those that the attack knows, that is expected to prove the largest lower bound of ε in `trials`
-    clusters of each world, and this bound.
+    """The event with which the attack is expected to prove the largest lower bound of ε, and this bound. Each world has
+    `trials` clusters.
 
-    The events are about a cluster's released distribution q̃ of K labels. They are e^(2/σ) times as likely in the world
-    in which the target holds class 0 as in the world in which she holds class 1; σ/n is the scale of the noise in a
-    cluster of n users. In one kind of event all classes except 0 have the least share τ. In the other, for K of 3 or
-    more, class 1 has it and class 0 has little more. The choice is made by simulated draws of q̃ from the claimed law,
-    before any trial. privacy: the claimed law, with n, K, σ, τ and the resampling probability λ.
+    Several events are tried. Each concerns a cluster's released distribution q̃ of K labels. Each is e^(2/σ) times as
+    likely in the world in which the target holds class 0 as in the world in which she holds class 1; σ/n is the scale
+    of the noise in a cluster of n users. In one kind of event all classes except 0 have the least share τ. In the
+    other, for K of 3 or more, class 1 has the share τ and class 0 has little more. The choice is made by simulated
+    draws of q̃ from the claimed law, before any trial. privacy: the claimed law, with n, K, σ, τ and the resampling
+    probability λ.
 
     Raises:
         InputError: the cluster is too small for any of these events.
@@ -226,7 +229,7 @@ def plan_event(privacy: ClusterResampling, trials: int) -> PlannedEvent:
         released = released_distribution(np.array(events[0].counts) / privacy.cluster_size, noise, privacy.threshold)
         for event in events:
             # The target's noisy label equals a with probability 1 - λ + λ q̃(a) in the first world and λ q̃(a) in the
-            # second, where such q̃ are rarer by `ratio`.
+            # second. In the second world such q̃ are rarer, by the factor `ratio`.
             own = released[event.holds(released, privacy.threshold), 0]
             hits = float((1.0 - lam + lam * own).sum()) / REHEARSALS
             misses = ratio * lam * float(own.sum()) / REHEARSALS
@@ -242,10 +245,10 @@ def plan_event(privacy: ClusterResampling, trials: int) -> PlannedEvent:
 
 
 def _candidates(privacy: ClusterResampling) -> Iterator[list[CuratorEvent]]:
-    """Yields lists of events from which the attack may choose the one to count; all events of a list have the same
+    """Yields lists of events from which the attack chooses the one to count. All events of a list assume the same
     numbers of users with each label in the attacked cluster, so that they can be tried on the same draws. There are at
-    most two lists: one event in which all classes but 0 have the least share τ, and, for K of 3 or more, seven in which
-    class 1 has the share τ and class 0 little more.
+    most two lists. One has a single event, in which all classes except 0 have the least share τ. The other exists only
+    for K of 3 or more; it has seven events, in which class 1 has the share τ and class 0 has little more.
 
     privacy: the claimed law, with the number n of users of a cluster, K, τ and the noise.
     """
@@ -260,14 +263,14 @@ def _candidates(privacy: ClusterResampling) -> Iterator[list[CuratorEvent]]:
 
 
 def count_event(draw: Draw, event: CuratorEvent, threshold: float, trials: int, *, seed: int, world: int) -> int:
-    """In how many of `trials` clusters the attacked event occurs and the target's noisy label is class 0 as well.
+    """The number of clusters, of `trials`, in which the event occurs and the target's noisy label is also class 0.
 
     Args:
         draw: the attacked sampler: a function of labels, cluster boundaries (C + 1,) and two random generators, for the
         noise and for the labels. It returns noisy labels and the released distributions q̃ (C, K) of C clusters over K
-        classes. event: a condition on q̃, with the counts of labels of the cluster. threshold: τ, the least share in
-        q̃. trials: number of clusters. seed: root seed. world: 0 if the target, a cluster's first user, holds class 0;
-        1 if she holds class 1. The two worlds have independent random numbers.
+        classes. event: a condition on q̃, with the number of users of the cluster who hold each label. threshold: τ,
+        the least share in q̃. trials: number of clusters. seed: root seed. world: 0 if the target, a cluster's first
+        user, holds class 0; 1 if she holds class 1. The two worlds have independent random numbers.
     """
     cluster = np.repeat(np.arange(len(event.counts), dtype=np.uint8), event.counts)
     cluster[0] = world
@@ -287,9 +290,10 @@ def best_cluster_size(privacy: ClusterResampling, trials: int) -> int:
     """The cluster size, of a few that are tried, in which the attack is expected to prove the largest ε. The sizes
     tried are K + 1 users and sizes up to 200 that follow from τ.
 
-    The mechanism lifts each class's noisy share to at least τ. Let n be the size. The smaller nτ is, the more often a
-    share equals τ, as the attack needs. The larger n is, the better the cluster's counts of labels can be chosen.
-    privacy: the claimed law, with K and τ; its size is ignored. trials: clusters in each of the attack's two worlds.
+    The mechanism lifts each class's noisy share to at least τ. Let n be the cluster's size. The smaller nτ is, the more
+    often a share equals τ, as the attack needs. The larger n is, the more finely the numbers of users with each label
+    can be chosen. privacy: the claimed law, with K and τ; its size is ignored. trials: clusters in each of the attack's
+    two worlds.
     """
     n, tau = privacy.num_classes + 1, privacy.threshold
     sizes = {n} | {min(math.ceil(users / tau), LARGEST_CLUSTER) for users in (1, 2, 4, 8, 16, 32) if tau > 0.0}

@@ -1,14 +1,14 @@
-"""A test of what a protocol declares: whether its submissions follow the law, or have the symmetry, that it claims.
+"""Tests what a protocol declares about its submissions: that they follow a given law, or that they are symmetric.
 
 To test a law, take the noisy labels as fixed; to test symmetry, take the submissions as fixed. If the declaration is
 true, each statistic is then a sum of terms with mean 0 and absolute value at most 1. Let V be the sum of the terms'
-variances. By Bernstein's inequality the probability that this sum is s or more away from 0 is at most
+variances. By Bernstein's inequality the probability that the statistic is s or more away from 0 is at most
 
     2 exp(-s² / (2 (V + s/3))).
 
-The test of symmetry takes the noisy labels of a cluster as arranged at random, which they are if the true labels are
-fair coins. A sum over these labels is a sum over a sample without replacement; the inequality for independent terms
-holds for such sums, too (Hoeffding 1963, Theorem 4).
+The test of symmetry assumes that the noisy labels of a cluster are arranged at random among its users. This holds if
+the true labels are fair coins. A sum over these labels is a sum over a sample without replacement; the inequality for
+independent terms holds for such sums, too (Hoeffding 1963, Theorem 4).
 """
 
 import math
@@ -42,8 +42,8 @@ class HeldAndSubmitted:
 class LawCheck:
     """The check of one statistic of a protocol's submissions.
 
-    name: what the statistic looks at. excess: its sum, in standard deviations. probability: an upper bound of the
-    probability that the sum is at least as far from 0 if the declaration is true.
+    name: what the statistic looks at. excess: the sum of the statistic, in standard deviations. probability: an upper
+    bound of the probability that the sum is at least as far from 0 if the declaration is true.
     """
 
     name: str
@@ -57,8 +57,8 @@ class LawCheck:
         bound of the probability that a sum is at least as far from 0.
 
         Args:
-            name: what the sum looks at. total: the sum. variance: the sum of the terms' variances. tests: 1; if this
-            sum is the most unlikely of several, their number. The bound is multiplied by this number.
+            name: what the sum looks at. total: the sum. variance: the sum of the terms' variances. tests: the number of
+            sums of which this one is the most unlikely; 1 for a single sum. The bound is multiplied by this number.
         """
         off = abs(total)
         bound = 2.0 * tests * math.exp(-off * off / (2.0 * (variance + off / 3.0))) if off else 1.0
@@ -75,16 +75,17 @@ def follows(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw | None) -> 
 
 
 def failure(checks: Sequence[LawCheck], error: float) -> LawCheck | None:
-    """The check that refuses the declaration, if a true one is refused with probability at most `error`; else None."""
+    """The check that refuses the declaration, or None. A true one is refused with probability at most `error`."""
     worst = min(checks, key=lambda check: check.probability)
     return worst if worst.probability * len(checks) < error else None
 
 
 def _symmetry(clusters: Sequence[HeldAndSubmitted]) -> Iterator[LawCheck]:
-    """Yields the checks whether all users submit alike: given the submissions, it must be a matter of chance which user
-    of a cluster had which noisy label. Then two sums over all clusters and runs are near 0: one compares users' noisy
-    labels with how many ones they submitted, the other with how many labels they submitted. In small clusters every
-    user's submissions are also compared with every user's noisy label, and the most unlikely of these sums is checked.
+    """Yields the checks of whether all users submit alike. If they do, it is a matter of chance, given the submissions,
+    which user of a cluster had which noisy label. Then two sums over all clusters and runs are near 0: one compares
+    users' noisy labels with how many ones they submitted, the other with how many labels they submitted. In small
+    clusters every user's submissions are also compared with every user's noisy label, and the most unlikely of these
+    sums is checked.
 
     clusters: what the users of each cluster held and submitted in each run.
     """
@@ -158,9 +159,9 @@ def _centred(values: NDArray[np.generic]) -> Floats:
 
 def _within(counts: NDArray[np.int64]) -> Floats:
     """A score for each of n users in each of R runs, (R, n), from how many labels she submitted. The score is this
-    count (at most 2) minus the mean of such counts in her run. If the largest absolute value of all scores is above 1,
-    all are divided by it, since Bernstein's inequality is applied to terms of at most 1. counts: (R, n) numbers of
-    submitted labels, or of ones among them.
+    count (2 if it is larger) minus the mean of such counts in her run. If the largest absolute value of all scores is
+    above 1, all are divided by it, since Bernstein's inequality is applied to terms of at most 1. counts: (R, n)
+    numbers of submitted labels, or of ones among them.
     """
     scores = _centred(np.minimum(counts, 2))
     return np.asarray(scores / max(1.0, float(np.abs(scores).max(initial=0.0))))

@@ -26,7 +26,7 @@ from p2p_sim.replicate import Replicate, streams
 from p2p_sim.scenario import Scenario
 
 _LOOKS = 65
-"""Number of data sets among which the worst is chosen if users submit majorities."""
+"""Largest number of data sets among which the worst is chosen if users submit majorities."""
 
 
 def audit_exchange(
@@ -37,11 +37,12 @@ def audit_exchange(
     claimed_flip_prob: float | None = None,
     closely: bool = False,
 ) -> OneRunAudit:
-    """Attacks a scenario's exchange at its own size.
+    """Attacks a scenario's label exchange, in the scenario's own clusters or in copies of one cluster.
 
     Args:
         case: the scenario, whose first replicate has the users. trials: the least number of targets.
-        cluster_size: n of copies of one cluster with the worst data set; None: the scenario's own clusters.
+        cluster_size: number n of users in each of many copies of one cluster with the worst data set; None: the
+        scenario's own clusters are attacked.
         claimed_flip_prob: the flip probability α for which the certified δ is tested; None: the scenario's α.
         closely: whether a classifier learns from every submission and its time, which needs the event engine.
 
@@ -115,15 +116,16 @@ def worst_labels(mechanism: LabelExchangeMechanism, size: int) -> NDArray[np.uin
     """The labels (n,) of a cluster of n users in which an attack is expected to learn most about the first user, the
     target; her label is 0 here. The search is over the number of other users who hold label 1.
 
-    If every user asks one peer and n is at most 100, this number has the largest δ(0) according to the exact law of
-    what the learner sees; in larger clusters it is 0. If users ask several peers and submit the majority, up to 65
-    numbers are tried, and the one is taken for which the estimated variance that hides the target is least. size: n.
+    If every user asks one peer and n is at most 100, the number with the largest δ(0) is taken; this δ is computed from
+    the exact law of what the learner sees. In larger clusters the number 0 is taken. If users ask several peers and
+    submit the majority, up to 65 numbers are tried. The number with the least estimated variance is taken, since this
+    variance hides the target. size: n.
     """
     labels, alpha = np.zeros(size, dtype=np.uint8), flipped_labels(mechanism.randomizer, "an audit").flip_prob
     if mechanism.asking.several:
         exchange = MajorityExchange(size, alpha, mechanism.sampling_rate, mechanism.asking.shares)
         setting = cast(MajorityCluster, exchange.setting)
-        # the number of ones with the smallest variances reveals about the most
+        # the number of ones with the smallest variances reveals approximately the most
         tried: list[int] = np.unique(np.linspace(0, (size - 1) // 2, _LOOKS).astype(int)).tolist()
         labels[1 : 1 + min(tried, key=lambda ones: sum(setting.variances(ones)))] = 1
     elif size <= LARGEST_VIEW:
@@ -137,9 +139,9 @@ def exchange_attack(targets: ClusterTargets, tabulated: bool, trials: int, seed:
     sees of her cluster, and by a classifier that has learned from held-out runs.
 
     Args:
-        targets: the source of targets, one in each cluster. tabulated: whether the ratio is taken from tables of the
-        exact law, which needs few and small clusters, rather than from normal approximations. trials: how many targets
-        will count; it fixes the number of held-out targets. seed: root seed.
+        targets: the source of targets, one in each cluster. tabulated: True if the ratio is taken from tables of the
+        exact law, which needs few and small clusters; False if it is taken from normal approximations. trials: how many
+        targets will count; it fixes the number of held-out targets. seed: root seed.
     """
     mechanism = exchange_of(targets.mechanism, "an audit", True)
     asking, alpha = mechanism.asking, flipped_labels(mechanism.randomizer, "an audit").flip_prob
@@ -186,7 +188,10 @@ class ClusterCurves(ClusterAccount):
         return max((self.accountant(int(n)).epsilon(delta) for n in sizes), key=lambda bound: bound.epsilon_upper)
 
     def curves(self) -> dict[str, Floats]:
-        """Trade-off curves of a cluster of median size, by name: the exact curve without faults, and the paper's."""
+        """Trade-off curves of a cluster of median size, by name. One is the exact curve without faults. The other
+        follows from the clustering paper's Lemma 9; it is left out if users ask several peers, or the lemma does not
+        apply.
+        """
         n = self.middle
         curves = {"exact, without faults": tradeoff(self.accountant(n), TYPE_ONE)}
         if self.mechanism.asking.several:

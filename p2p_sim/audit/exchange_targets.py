@@ -31,10 +31,10 @@ Ints = NDArray[np.int64]
 class Round(NamedTuple):
     """The users of one run of an audit, in C clusters with one target in each.
 
-    people: before coins replace the targets' labels. part: the first of their shards (parts of the clusters) that is
-    run, and the end of the range; None: all shards are run. offsets: (C + 1,) where the clusters begin and end.
-    holders: (2, C) how many users of each cluster, without its target, hold the high class, and how many hold the low
-    class.
+    people: the users, before coins replace the targets' labels. part: a pair (first, end): only their shards first to
+    end - 1 are run (a shard is a group of whole clusters); None: all shards are run. offsets: (C + 1,) where the
+    clusters begin and end. holders: (2, C) how many users of each cluster, without its target, hold the high class, and
+    how many hold the low class.
     """
 
     people: People
@@ -51,9 +51,9 @@ class Batch:
     the low class. sent, sent_ones, sent_zeros: how many users of the cluster submitted, how many of them the high
     class, and the low class. own, after, before: the state of the target, of the user after her, and of the cluster's
     last user: 0 if the user submitted nothing, 1 the low class, 2 the high class, 3 another class. times: (c, 4)
-    features of the order of arrival (`_order`); None where it is not looked at. claims: (J,) sums over the targets of
-    the certified δ at each ε; None if they do not depend on the run. raw: (c, 3n) what each user of the cluster
-    submitted, and when (`raw_view`); None where it is not looked at.
+    features of the order of arrival (`_order`); None if times are not used. claims: (J,) at each of J values of ε, the
+    sum of the certified δ of all targets; None if δ does not depend on the run. raw: (c, 3n) what each user of the
+    cluster submitted, and when (`raw_view`); None if it is not used.
     """
 
     labels: NDArray[np.bool_]
@@ -101,8 +101,9 @@ class ClusterTargets:
 
     case: the scenario, whose network carries messages. mechanism: what is attacked. rounds: a function that, for a
     number of targets still needed, yields the users of further runs. pair: the classes between which a coin chooses.
-    looks_closely: whether batches have the raw view; then all clusters must have one size. certified: the noise for
-    which δ is certified in the networks as they turn out; None: the certified δ does not depend on the run.
+    looks_closely: whether batches have the raw view; then all clusters must have the same size. certified: the
+    randomised response for which δ is certified, given each network as it turned out; None: the certified δ does not
+    depend on the run.
     """
 
     case: Replicate
@@ -118,9 +119,9 @@ class ClusterTargets:
         noise, for each batch.
 
         Args:
-            trials: the least number of targets. seed: root seed. epsilons: (J,) values of ε; a batch then has the
-            sums of its targets' certified δ at each ε, if δ is certified for the networks as they turn out. Empty,
-            or if δ does not depend on the run: no sums.
+            trials: the least number of targets. seed: root seed. epsilons: (J,) values of ε. If δ is certified for the
+            networks as they turn out, a batch has the sum of its targets' certified δ at each ε. There are no sums if
+            `epsilons` is empty, or if δ does not depend on the run.
         """
         total, replicate = 0, 0
         while total < trials:
@@ -200,11 +201,11 @@ def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
 def own_users(people: People, pair: ClassPair = BINARY) -> Callable[[int], Iterator[Round]]:
     """A function that yields an audit's rounds: the users of a scenario's first replicate, one shard after another.
 
-    The function's argument is how many clusters are still wanted; it ends when it has yielded that many. In every
-    cluster the first user is the target. All shards of a `Population` are a single round.
+    The function's argument is how many clusters are still wanted; it ends once it has yielded that many, or all. In
+    every cluster the first user is the target. All shards of a `Population` are a single round.
 
     Args:
-        people: the users. pair: the two classes; the target holds one or the other.
+        people: the users. pair: the two classes, of which the target holds one.
     """
 
     def rounds(missing: int) -> Iterator[Round]:
@@ -227,8 +228,8 @@ def _holders(labels: NDArray[np.uint8], offsets: Ints, pair: ClassPair) -> Ints:
     class: (2, C). The target's coin chooses between the two classes.
 
     Args:
-        labels: (n,) of the users. offsets: (C + 1,) where the clusters begin and end; a constant may be added to all.
-        pair: the two classes.
+        labels: (n,) of the users. offsets: (C + 1,) where the clusters begin and end; all of them may be shifted by a
+        constant. pair: the two classes.
     """
     first = offsets[:-1] - offsets[0]
     held = np.stack([labels == pair.high, labels == pair.low])
@@ -236,7 +237,9 @@ def _holders(labels: NDArray[np.uint8], offsets: Ints, pair: ClassPair) -> Ints:
 
 
 def _coined(people: People, offsets: Ints, coins: NDArray[np.uint8]) -> People:
-    """The people with coins (C,) as the labels of the first users of C clusters, which have these offsets (C + 1,)."""
+    """A copy of the people in which the first user of each of C clusters has a coin as her label. offsets: (C + 1,)
+    where the clusters begin and end. coins: (C,).
+    """
     if isinstance(people, Population):
         labels = people.labels.copy()
         labels[offsets[:-1]] = coins
@@ -251,9 +254,10 @@ def _coined(people: People, offsets: Ints, coins: NDArray[np.uint8]) -> People:
 def _order(cluster: Ints, member: Ints, high: NDArray[np.bool_], arrival: Floats, clusters: int) -> Floats:
     """Features (clusters, 4) of the order of arrival; -1 where a cluster has no such submissions.
 
-    A submission's rank is its position in the order of its cluster's submissions, as a share of their number. The
-    features are: the rank of the target's submission; whether the first submission is a one; whether the last one is;
-    the mean rank of ones minus the mean rank of zeros.
+    A submission's rank is its position in the order of its cluster's submissions, as a share of their number. A
+    submission of the high class is called a one, any other a zero. The features are: the rank of the target's
+    submission; whether the first submission is a one; whether the last submission is a one; the mean rank of ones minus
+    the mean rank of zeros.
 
     Args:
         cluster, member, high, arrival: (m,) for each submission the cluster, the number of the user in it (0 is the

@@ -1,14 +1,14 @@
-"""Attacks on small clusters in two worlds, view by view, and the audit of an exchange over a network with faults.
+"""Attacks on small clusters in two worlds by counting views, and the audit of an exchange over a network with faults.
 
-Many copies of one small cluster are as many independent trials. They run in two worlds, which differ in the label of
-each cluster's first user, the target. A view of the learner is what the target submitted (nothing, 0 or 1), how many
-other users of the cluster submitted, and how many of these submitted a one. A pilot run with a seed of its own teaches
-which views are evidence of a label. These views are then fixed as an event, and its frequencies in fresh trials bound
-δ(ε) from below.
+An attack runs on many copies of one small cluster, each of which is an independent trial. There are two worlds, which
+differ in the label of each cluster's first user, the target. A view of the learner is what the target submitted
+(nothing, 0 or 1), how many other users of the cluster submitted, and how many of these submitted a one. A pilot run
+with a seed of its own shows which views are evidence of a label. These views are then fixed as an event, and the
+event's frequencies in fresh trials bound δ(ε) from below.
 
 With faults, the certified δ(ε) is conditional on the realised network of each cluster. Who is online, what is lost and
 who submits do not depend on labels. So the δ(ε) that the attack bounds is at most the mean over networks of the
-certified δ(ε). The mean over the trials' networks estimates this mean, with an empirical Bernstein bound of the error
+certified δ(ε). The average over the trials' networks estimates this mean; the error has an empirical Bernstein bound
 (Maurer and Pontil 2009).
 """
 
@@ -53,7 +53,7 @@ Counts = NDArray[np.int64]
 Sent = NDArray[np.int8]
 """What each user of each cluster submitted, (clusters, n): 0 nothing, 1 a zero, 2 a one."""
 PILOT = 0.5
-"""Number of trials of the pilot run, as a share of the trials that count."""
+"""Number of trials of the pilot run, as a share of the number of trials that count."""
 
 
 class Copies(NamedTuple):
@@ -64,12 +64,12 @@ class Copies(NamedTuple):
 
 
 def copies(labels: NDArray[np.uint8], trials: int, seed: int) -> Iterator[Copies]:
-    """Yields populations made of copies of one cluster, `trials` copies in all, each population with the random streams
-    for its run. The copies are split so that a population has at most 4 × 65,536 users, which bounds the memory.
+    """Yields populations made of copies of one cluster, each with the random streams for its run. All populations
+    together have `trials` copies; each has at most 4 × 65,536 users, which bounds the memory.
 
     Args:
-        labels: (n,) labels of the cluster's users, the first that of the target. The streams for her label 0 and for
-        her label 1 are independent. trials: number of copies. seed: root seed.
+        labels: (n,) labels of the cluster's users, with the target's label first. The streams for the target's label 0
+        are independent of those for her label 1. trials: number of copies. seed: root seed.
     """
     together = SHARDS * (BLOCK // labels.size)
     for batch, start in enumerate(range(0, trials, together)):
@@ -92,12 +92,12 @@ def sent_of(users: NDArray[np.integer], labels: NDArray[np.generic], cluster_siz
 
 
 def target_cells(sent: Sent) -> Counts:
-    """The learner's view of each cluster of n users as one number, (clusters,), below 3n²: an index into tables of the
+    """The learner's view of each cluster of n users as one number below 3n², (clusters,): an index into tables of the
     views' exact probabilities.
 
     The number is (s n + m) n + k, where s is what the target, the first user, submitted (0 nothing, 1 a label 0, 2 a
     label 1), m is how many other users submitted, and k how many of these submitted a 1. sent: (clusters, n) what each
-    user submitted, as such numbers 0 to 2.
+    user submitted, coded as s is.
     """
     n, others = sent.shape[1], sent[:, 1:]
     submissions, ones = (others > 0).sum(axis=1), (others == 2).sum(axis=1)
@@ -105,18 +105,18 @@ def target_cells(sent: Sent) -> Counts:
 
 
 def coalition_cells(messages: Messages, views: CoalitionViews, population: Population) -> Counts:
-    """What a coalition, users 1 to c of a cluster, sees together with the learner, as one number for each of C clusters
-    of n users, (C,): an index into the tables of `views`. User 0 is the target; the coalition knows all labels except
-    hers.
+    """What a coalition sees together with the learner, as one number for each of C clusters of n users, (C,): an index
+    into the tables of `views`. The coalition is users 1 to c of each cluster. User 0 is the target; the coalition knows
+    all labels except hers.
 
-    If a member fetched the target's noisy label, the number is this label, 0 or 1. Otherwise it is made of two parts.
-    One is how many noisy labels of other users with label 0, and with label 1, the members fetched, and how many of
-    these are ones. The other is what the users outside the coalition submitted, without those who fetched from a
-    member.
+    If a member fetched the target's noisy label, the number is this label, 0 or 1. Otherwise it encodes two parts. The
+    first is how many noisy labels the members fetched from other users with label 0 and with label 1, and how many of
+    these noisy labels are ones. The second is what the users outside the coalition submitted, except for users who
+    fetched from a member.
 
     Args:
-        messages: delivered messages that a member sent or got, or that the learner got. views: the numbering of the
-        coalition's views, with n and c. population: the users, with their true labels.
+        messages: delivered messages that a member sent or got, or that the learner got. views: numbers the coalition's
+        views; has n and c. population: the users, with their true labels.
     """
     n, c = views.cluster_size, views.members
     shape = (population.num_users // n, n)
@@ -128,12 +128,12 @@ def coalition_cells(messages: Messages, views: CoalitionViews, population: Popul
     bit = np.full(shape, -1, dtype=np.int8)
     got = (messages.kind == REPLY) & to_member & ~from_member
     bit[cluster[got], user[got]] = messages.label[got]
-    # Submissions of users who did not fetch from a member; all other submissions reveal nothing more.
+    # Submissions of users who did not fetch from a member. Submissions of users who did fetch reveal nothing more.
     submitted, rows = messages.kind == SUBMISSION, (messages.kind == REQUEST) & to_member
     sent = sent_of(messages.sender[submitted], messages.label[submitted], n, shape[0])
     sent[cluster[rows], user[rows]] = 0
     cells = target_cells(np.delete(sent, np.s_[1 : 1 + c], axis=1))
-    # How many bits of holders of 0, and of 1, the members know, and how many of these bits are ones.
+    # How many noisy bits the members know of users with label 0 and with label 1, and how many of these bits are ones.
     target, fetched = bit[:, 0], bit[:, 1:] >= 0
     truth = population.labels.reshape(shape)[:, 1:]
     f0, f1 = (fetched & (truth == 0)).sum(axis=1), (fetched & (truth == 1)).sum(axis=1)
@@ -142,12 +142,12 @@ def coalition_cells(messages: Messages, views: CoalitionViews, population: Popul
 
 
 def cluster_labels(views: Views, ones: int, label: int) -> NDArray[np.uint8]:
-    """Labels (n,) of a cluster to attack: first the target's, then a 0 for each member of the coalition, then `ones`
-    labels 1 of other users; the rest are 0.
+    """Labels (n,) of a cluster to attack: first the target's label, then a 0 for each member of the coalition, then
+    `ones` labels 1 of other users, then labels 0.
 
     Args:
         views: describes the observer, with the cluster size n and the number of members, 0 for the learner alone.
-        ones: how many users hold label 1, without the target. label: the target's, 0 or 1.
+        ones: how many users besides the target hold label 1. label: the target's label, 0 or 1.
     """
     labels = np.zeros(views.cluster_size, dtype=np.uint8)
     labels[0] = label
@@ -158,8 +158,8 @@ def cluster_labels(views: Views, ones: int, label: int) -> NDArray[np.uint8]:
 class World(NamedTuple):
     """What happened in the trials of one world.
 
-    views: (J,) how often each view occurred. deltas: (trials,) the certified δ(ε) of each trial's network; empty if it
-    was not computed.
+    views: (J,) how often each view occurred. deltas: (trials,) the certified δ(ε) of each trial's network; empty if
+    these were not computed.
     """
 
     views: Counts
@@ -177,14 +177,13 @@ def run_world(
     noise: RandomizedResponse | None = None,
 ) -> World:
     """How often each of J possible views of the observer occurs in an attack's trials (copies of one cluster) if every
-    target holds `label`: an array `views` (J,). For each trial the array `deltas` (trials,) has the δ at the attack's ε
-    that is certified for the trial's network as it turned out: who was online and what was lost. Without `noise` this
-    array is empty.
+    target holds `label`: an array `views` (J,). A second array `deltas` (trials,) has the δ that is certified at the
+    attack's ε for each trial's network, given who was online and what was lost. Without `noise` this array is empty.
 
     Args:
-        attack: has the observer's views, how many other users hold label 1, ε, and the number of trials. mechanism:
-        what is attacked. network: the network that carries messages. seed: root seed. label: 0 or 1. places: folders
-        with data files that the network may need, such as recorded times at which users are online. noise: the
+        attack: has the observer's views, the number of other users who hold label 1, ε, and the number of trials.
+        mechanism: what is attacked. network: the network that carries messages. seed: root seed. label: 0 or 1. places:
+        folders with data files that the network may need, such as recorded times at which users are online. noise: the
         randomizer for which δ is certified; None: δ is not computed.
     """
     views, counts, deltas = attack.views, np.zeros(attack.law.a.size, dtype=np.int64), [np.zeros(0)]
@@ -204,9 +203,10 @@ def run_world(
 
 
 class WorldCounts(NamedTuple):
-    """How often each view occurred with the target's label 0 and with 1, (2, J), in a pilot and in trials that count.
+    """How often each view occurred with the target's label 0 and with her label 1, (2, J), in a pilot and in the trials
+    that count.
 
-    deltas: (2 · trials,) the certified δ(ε) of each trial's network; empty if it was not computed.
+    deltas: (2 · trials,) the certified δ(ε) of each trial's network; empty if these were not computed.
     """
 
     pilot: Counts
@@ -219,8 +219,8 @@ def run_worlds(
 ) -> WorldCounts:
     """How often each of J possible views occurs with the targets' label 0 and with 1, (2, J), in two runs. The first is
     a pilot, half as long and with a seed of its own, from which an attack learns which views are evidence. The second
-    has the trials that count. For each of these trials the result also has the δ at the attack's ε that is certified
-    for its network, with those for label 0 first; there is none if `noise` is None.
+    has the trials that count. The result also has the δ that is certified at the attack's ε for the network of each of
+    these trials, first for label 0, then for label 1. If `noise` is None, it has no δ.
 
     Args:
         attack: has the observer's views, ε and the number of trials with each label. mechanism: what is attacked. case:
@@ -240,10 +240,10 @@ class RealisedAudit:
     """A finished audit of an exchange over a network with faults.
 
     scenario: its name. cluster_size, flip_prob, sampling_rate: n, α, θ. ones: how many users besides the target hold 1.
-    epsilon: ε of the test. delta_certified: upper bound, at error `error`, of the mean over networks of the certified
-    δ(ε). delta_mean: the mean of the certified δ(ε) over the trials. delta_lower_confidence: the lower bound that the
-    attack proves at error `error`. delta_local: δ(ε) of the noise alone. trials: clusters simulated in each world,
-    without the pilot.
+    epsilon: the ε at which δ is tested. delta_certified: upper bound, at error `error`, of the mean over networks of
+    the certified δ(ε). delta_mean: the mean of the certified δ(ε) over the trials. delta_lower_confidence: the lower
+    bound that the attack proves at error `error`. delta_local: δ(ε) of the noise alone. trials: clusters simulated in
+    each world, without the pilot.
     """
 
     scenario: str
@@ -281,15 +281,15 @@ def audit_realised(
         scenario: has the mechanism, network, adversaries, δ and seed; labels are binary.
         cluster_size: n, 2 to 30.
         trials: clusters simulated in each of two worlds, in which a cluster's first user, the target, holds label 0 or
-        label 1. Half as many more come before, as a pilot from which the attack learns what is evidence.
+        label 1. Before them come half as many trials of a pilot, from which the attack learns which views are evidence.
         epsilon: ε at which δ is tested, at least 0 and below the ε of a single noisy label; None: a quarter of the ε
-        that the learner has at δ = 1e-3 without faults.
+        that holds against the learner at δ = 1e-3 without faults.
         data_dir: where data files are.
 
     Raises:
         InputError: ε is out of its range, or the mechanism or its adversaries cannot be attacked.
     """
-    # The mechanism, and the worst data set of the exchange without faults.
+    # The mechanism, and the data set that is worst for the exchange without faults.
     setup = Setup(np.array([cluster_size]), 2, scenario.privacy.delta, "events", scenario.adversaries)
     mechanism = exchange_of(scenario.mechanism.deployed(setup), "an audit of a network")
     noise, theta = flipped_labels(mechanism.randomizer, "an audit"), mechanism.sampling_rate
@@ -326,8 +326,8 @@ def audit_realised(
 
 
 def bernstein_margin(values: Floats, largest: float, error: float) -> float:
-    """An upper bound of how much the mean of a distribution on [0, largest] exceeds the average of m independent draws
-    of it.
+    """An upper bound on the amount by which the mean of a distribution on [0, largest] exceeds the average of m
+    independent draws of it.
 
     The margin sqrt(2 variance L/m) + 7 largest L/(3 (m-1)), L = ln(2/error), fails with probability at most `error`
     (Maurer and Pontil 2009, Theorem 4). values: (m,) the draws.

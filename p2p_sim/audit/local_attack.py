@@ -1,9 +1,9 @@
-"""Audits in one run of local mechanisms, whose users send messages of their own, and of noisy counts of bags.
+"""One-run audits of local mechanisms, whose users send messages of their own, and of noisy counts of bags of users.
 
 **Messages.** Every user is a target. Her label is a fair coin between the two most frequent classes, or between the two
 ends of a public grid of numbers. A message depends on its user's label, on her own noise and perhaps on earlier
 messages. So, given all messages, the coins are independent, and the probability of each coin depends on its user's
-message alone. The tests of independent targets hold even if a guess looks at all messages.
+message alone. Tests that need independent targets are therefore valid even if a guess looks at all messages.
 
 **Bags.** One user of each bag is a target, whose label is a fair coin. The attacker knows all other labels and who is
 counted, and subtracts the other labels from the counts. Bags have independent noise, so that targets are independent.
@@ -55,8 +55,9 @@ def audit_local(case: Replicate, trials: int, mechanism: LocalChannel | None = N
     and δ that the right guesses prove, beside the certified ones.
 
     Args:
-        case: one random repetition of the scenario, with its users. trials: the least number of targets; the users are
-        run again until there are as many. mechanism: what is attacked; None: the mechanism that the scenario claims.
+        case: one random repetition of the scenario, with its users. trials: the least number of targets; the run is
+        repeated with all users until there are this many. mechanism: the mechanism that is attacked; None: the one that
+        the scenario declares.
 
     Raises:
         InputError: the mechanism is no local one.
@@ -97,10 +98,10 @@ class CoinedRun(NamedTuple):
 
 @dataclass(frozen=True)
 class AllUsers(RepeatedTargets):
-    """All users as targets, run again with fresh coins and noise until there are enough.
+    """All users as targets, run again with fresh coins and noise until there are enough targets.
 
-    mechanism: what is attacked. case: the scenario. people: the users; coins replace their labels. pair: the classes
-    between which a coin chooses.
+    mechanism: the mechanism that is attacked. case: one random repetition of the scenario. people: the users; coins
+    replace their labels. pair: the classes between which a coin chooses.
     """
 
     mechanism: Deployment
@@ -109,8 +110,8 @@ class AllUsers(RepeatedTargets):
     pair: ClassPair
 
     def coined_run(self, streams: Streams, record: bool = False, **changes: float) -> CoinedRun:
-        """One run of the mechanism in which every user's label is a fair coin between two classes: the coins (n,), the
-        users with these labels, and the outcome, that is what the mechanism releases and the messages of the run.
+        """One run of the mechanism in which every user's label is a fair coin between two classes. Returns the coins
+        (n,), the users with these labels, and the outcome: what the mechanism releases, and the messages of the run.
 
         Args:
             streams: random streams of the run, also of the coins. record: whether every message is kept. changes:
@@ -187,7 +188,7 @@ def audit_aggregates(case: Replicate, trials: int, mechanism: Aggregates | None 
 
     Args:
         case: the replicate whose users are attacked. trials: the least number of targets.
-        mechanism: what is attacked; None: the mechanism that the scenario claims.
+        mechanism: the mechanism that is attacked; None: the one that the scenario declares.
 
     Raises:
         InputError: the mechanism releases no counts.
@@ -199,9 +200,9 @@ def audit_aggregates(case: Replicate, trials: int, mechanism: Aggregates | None 
 
 @dataclass(frozen=True)
 class BagTargets(RepeatedTargets):
-    """The first user of each bag as target, run again with fresh bags, coins and noise until there are enough.
+    """The first user of each bag as target, run again with fresh bags, coins and noise until there are enough targets.
 
-    mechanism: what is attacked. pair: the classes between which a coin chooses.
+    mechanism: the mechanism that is attacked. people: the users. pair: the classes between which a coin chooses.
     """
 
     mechanism: Aggregates
@@ -249,10 +250,11 @@ class CountsCurve(Account):
     pure = "pure ε of the counts"
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ at each of J values of ε, (J,), for a user of the smallest cluster, against the learner who sees the noisy
-        counts of labels of her bag (a random group of users of her cluster). The scale of the noise on the counts is
-        divided by `rise`: 1 gives the certified δ; a larger `rise` describes a leak by too little noise, with about
-        `rise` times the ε. From this δ the audit computes how likely it would detect such a leak.
+        """δ at each of J values of ε, (J,), for a user of the smallest cluster, against the learner. The learner sees
+        the noisy counts of the labels in the user's bag, a random group of users of her cluster. The scale of the noise
+        on the counts is divided by `rise`: 1 gives the certified δ; a larger `rise` describes a leak by too little
+        noise, with approximately `rise` times the ε. From this δ the audit computes how likely it would detect such a
+        leak.
         """
         scale = max(self.mechanism.scale / rise, LEAST_SCALE)
         weaker = self.mechanism.model_copy(update={"noise_scale": scale})

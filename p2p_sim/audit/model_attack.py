@@ -1,11 +1,12 @@
 """An audit of a released model: many users of one training run are targets, whose labels the attacker does not know.
 
-One user in `APART` is a target, the same users in all runs. In each run a target's label is a fair coin between the two
-most frequent classes; all other users keep their own labels. A target's score is the model's log-odds of the high class
-against the low one at her features, minus the mean of these log-odds over models of other runs. The attacker guesses
-the labels whose scores are largest in absolute value, as many as a pilot run suggests. `one_run_guesses` proves what
-the right guesses show about the whole certified curve. Runs with independent noise count together, since each target of
-one run is private in this run, and her coin has no effect on the others.
+One user in `APART` is a target; the targets are the same users in all runs. In each run a target's label is a fair coin
+between the two most frequent classes; all other users keep their own labels. Of these two classes, the one with the
+larger number is the high class, the other the low class. A target's score is the model's log-odds of the high class
+against the low class at her features, minus the mean of these log-odds over models of other runs. The attacker guesses
+the labels of the targets whose scores are largest in absolute value; a pilot run determines the number of guesses.
+`one_run_guesses` proves what the right guesses show about the whole certified curve. The guesses of all runs count
+together: the runs have independent noise, and a target's coin in one run has no effect on other runs.
 """
 
 import math
@@ -33,16 +34,19 @@ from p2p_sim.privacy.audit_statistics import (
 from p2p_sim.replicate import Replicate
 
 SHARES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-"""Shares of the targets that may be guessed."""
+"""The shares of the targets, of which a pilot run chooses one: the share that the attacker guesses."""
 REFERENCES = 8
-"""Number of models of other runs whose mean log-odds are subtracted from a target's score."""
+"""Number of models of other runs; the mean of their log-odds is subtracted from a target's log-odds."""
 SMALL = 0.01
-"""The δ at which ε is tested, as a share of the error. A mechanism may reveal all targets with probability δ, so that
-right guesses prove nothing at a δ above the error. The test of the whole curve does not depend on this value."""
+"""The δ at which ε is tested, as a share of the audit's error probability. A mechanism may reveal all targets with
+probability δ, so that right guesses prove nothing at a δ above the error probability. The test of the whole curve does
+not depend on this value."""
 LARGEST_LOSS, POINTS = 60.0, 240
-"""The largest ε at which the certified curve is evaluated, and the number of values of ε."""
+"""The largest ε at which the certified curve is evaluated, and the number of values of ε at which it is evaluated."""
 APART = 10
-"""Users for each target: the more there are, the less the targets hide each other, but the more runs are needed."""
+"""One user in this number is a target. With a larger number, the targets hide each other less, but more runs are
+needed.
+"""
 
 
 @dataclass(frozen=True)
@@ -50,12 +54,13 @@ class ModelAudit:
     """A finished audit of a model.
 
     scenario: its name. mechanism, parameters: the mechanism's kind, and its parameters by name.
-    runs, targets: number of training runs, and number of targets of all runs. guesses: how many were right and wrong.
-    curve_refused: whether the guesses refuse the certified curve. bound: the statement, at a δ below the error.
+    runs, targets: number of training runs, and number of targets in all runs together. guesses: how many were right and
+    wrong.
+    curve_refused: whether the guesses refute the certified curve. bound: the certified ε at a δ below `error`.
     epsilon_attacked: the lower bound of ε that the attack proves at this δ. mu_attacked: the largest μ for which the
-    attack refuses the curve of the Gaussian mechanism. epsilon_expected, mu_expected: the values to expect,
-    approximately, according to a pilot run. error: the probability that a sound mechanism fails at least one of the two
-    tests.
+    attack refutes the curve of the Gaussian mechanism. epsilon_expected, mu_expected: the values to expect,
+    approximately, according to a pilot run. error: the largest probability with which a sound mechanism fails at least
+    one of the two tests.
     """
 
     scenario: str
@@ -75,8 +80,8 @@ class ModelAudit:
     @property
     def passed(self) -> bool:
         """Whether the audit finds no contradiction to what is certified. The attacker's guesses of targets' labels must
-        refute neither of two claims: the trade-off curve between type I and type II errors that is certified for
-        somebody who sees the whole released model; and the certified ε at one small δ.
+        refute neither of two claims about an observer of the released model: the certified trade-off curve between type
+        I and type II errors, and the certified ε at one small δ.
         """
         return not self.curve_refused and self.epsilon_attacked <= self.bound.epsilon_upper
 
@@ -85,8 +90,8 @@ def audit_model(case: Replicate, trials: int, mechanism: NoisySteps | None = Non
     """Attacks the model that a scenario's curator releases.
 
     Args:
-        case: the scenario, whose first replicate has the users. trials: the least number of targets of all runs.
-        mechanism: what is attacked; None: the mechanism that the scenario claims.
+        case: the first replicate of the scenario, which has the users. trials: the least number of targets in all runs
+        together. mechanism: what is attacked; None: the mechanism that the scenario claims.
 
     Raises:
         InputError: the mechanism does not release a model by noisy gradient steps.
@@ -95,8 +100,8 @@ def audit_model(case: Replicate, trials: int, mechanism: NoisySteps | None = Non
     scenario, chosen = case.scenario, np.arange(0, people.num_users, APART)
     runs = max(1, -(-trials // len(chosen)))
     with one_thread():
-        # First the log-odds of models of other runs, then the share of guesses that proves most in a pilot, then the
-        # guesses.
+        # First the log-odds of models of other runs, then the share of targets whose guesses prove most in a pilot,
+        # then the guesses.
         attack, targets = ModelTargets(mechanism or claimed, case, people, chosen), runs * len(chosen)
         held_out = [attack.run(Streams(scenario.seed + HELD_OUT_SEED, i), i, 0).scores for i in range(REFERENCES)]
         attack = replace(attack, reference=np.mean(held_out, axis=0))
@@ -129,7 +134,8 @@ def audit_model(case: Replicate, trials: int, mechanism: NoisySteps | None = Non
 
 @dataclass(frozen=True)
 class ModelTargets(RepeatedTargets):
-    """Some users as targets of training runs of a model, each run with fresh coins as their labels and fresh noise.
+    """Some users who are targets in training runs of a model. Each run has fresh coins as their labels, and fresh
+    noise.
 
     mechanism: what is attacked. chosen: (m,) the targets. reference: (1, m) log-odds that are subtracted from scores.
     """
@@ -153,8 +159,8 @@ class ModelTargets(RepeatedTargets):
 
 
 def _guessed(targets: ScoredTargets, share: float) -> Guesses:
-    """How many guesses are right and wrong if this share of the targets is guessed, those with the largest absolute
-    scores.
+    """How many guesses are right and wrong if the share `share` of the targets is guessed: those with the largest
+    absolute scores.
     """
     scores = targets.scores[0]
     order = np.argsort(-np.abs(scores), kind="stable")[: max(1, round(share * len(scores)))]
@@ -162,14 +168,14 @@ def _guessed(targets: ScoredTargets, share: float) -> Guesses:
 
 
 def _scaled(guesses: Guesses, factor: float) -> Guesses:
-    """The numbers of right and wrong guesses to expect of `factor` times as many targets."""
+    """The numbers of right and wrong guesses to expect with `factor` times as many targets."""
     right, wrong = (round(factor * count) for count in (guesses.right, guesses.wrong))
     return Guesses(right, wrong, max(right + wrong, 1))
 
 
 def _clear(guesses: Guesses) -> float:
     """By how many standard deviations of random guessing the number of right guesses is above half of all guesses:
-    (right - wrong)/√(right + wrong). It decides between shares of targets to guess that otherwise prove equally much in
-    the pilot run.
+    (right - wrong)/√(right + wrong). It decides between shares of guessed targets that prove the same μ in the pilot
+    run.
     """
     return (guesses.right - guesses.wrong) / math.sqrt(guesses.right + guesses.wrong)

@@ -35,10 +35,11 @@ Floats = NDArray[np.float64]
 HELD_OUT_SEED, PILOT_SEED = 15_485_863, 7_919
 """Numbers added to the root seed: one for held-out runs, one for a pilot run."""
 SHARDS = 4
-"""Number of shards (groups of clusters, here copies of one) that are simulated at a time; this bounds the memory."""
+"""Number of shards (groups of clusters; here the clusters are copies of one) that are simulated at a time; this bounds
+the memory."""
 PILOT, FEWEST_PILOT, MOST_PILOT = 0.2, 2_000, 200_000
-"""Number of the pilot's targets as a share of the targets that count, its least and its largest value. Held-out runs
-have as many targets as the pilot."""
+"""The pilot's number of targets: first as a share of the number of targets that count, then its least and its largest
+value. Held-out runs have as many targets as the pilot."""
 RISES = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0)
 """Factors by which a leak raises ε. For each, the audit computes its power: the probability that it detects the
 leak."""
@@ -53,7 +54,7 @@ M = TypeVar("M")
 
 @dataclass(frozen=True)
 class Scope:
-    """What an attack looks at, in words. Its power is stated for only one kind of leak: too little noise.
+    """What an attack looks at, in words. The power of an audit is stated for only one kind of leak: too little noise.
 
     scores: what each score is. looks_for: leaks of other kinds that the attack looks for. overlooks: leaks for which it
     does not look. target: what a coin decides about a target: her label, or which of two whole rows (features and
@@ -70,7 +71,8 @@ class Scope:
 class ScoredTargets(AttackScores):
     """The targets of one or more runs, with their scores.
 
-    users: how many users were simulated. claims: (J,) the mean certified δ at each ε; None if no δ depends on the run.
+    users: how many users were simulated. claims: (J,) the mean certified δ at each of J tested values of ε; None if no
+    δ depends on the run.
     """
 
     users: int
@@ -106,8 +108,8 @@ class Targets(ABC):
 
         Args:
             trials: the least number of targets. seed: root seed. epsilons: (J,) values of ε. If the certified δ depends
-            on the run, as on a network with faults, the result has its mean over the targets at each ε, (J,); else
-            None.
+            on the run, as on a network with faults, the result's `claims` hold its mean over the targets at each ε,
+            (J,); else they are None.
         """
 
 
@@ -142,9 +144,9 @@ class SizeRange(NamedTuple):
 class Account(ABC):
     """What is certified of an audit's targets, and how δ grows if a leak raises ε.
 
-    mechanism: what states the certified bound. sizes: numbers of users of the targets' clusters. engine, paper: as in
-    `OneRunAudit`. shares: δ is tested at these shares of the smaller one of `largest` and `most`. pure: words for the
-    pure ε `largest`.
+    mechanism: the object that states the certified bound. sizes: numbers of users of the targets' clusters. engine,
+    paper: as in `OneRunAudit`. shares: δ is tested at values of ε that are these shares of the smaller one of `largest`
+    and `most`. pure: name of the trade-off curve that belongs to the pure ε `largest`.
     """
 
     mechanism: Any
@@ -180,8 +182,8 @@ class Account(ABC):
         return [share * largest for share in self.shares] if largest > 0.0 else [0.0, 1e-3]
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """About the mean δ of the targets at each of J values of ε, (J,), if a leak, such as too little noise, makes
-        the ε that is certified `rise` times as large. `rise` = 1 means no leak.
+        """The approximate mean δ of the targets at each of J values of ε, (J,). Here a leak, such as too little noise,
+        has made the true ε `rise` times as large as the certified one. `rise` = 1 means no leak.
 
         By default this is the δ of randomised response between two labels, which has the pure ε `rise` times the
         largest certified one.
@@ -189,7 +191,7 @@ class Account(ABC):
         return np.array([pure_delta(rise * self.largest, epsilon) for epsilon in epsilons])
 
     def deltas(self, epsilons: Sequence[float]) -> Floats:
-        """The mean certified δ of the targets at each ε."""
+        """The mean certified δ of the targets at each given value of ε."""
         return self.reached(epsilons, 1.0)
 
     def bound(self, delta: float) -> PrivacyBound:
@@ -225,23 +227,23 @@ class OneRunAudit:
     parameters: the mechanism's parameters, by name.
     users, targets: how many users were simulated, and how many of them were targets, without pilot and held-out runs.
     clusters: the smallest and the largest size of a cluster; None where sizes do not matter.
-    realised: whether the certified δ is conditional on the networks as they turned out.
-    plan: the rules of guessing. guesses: for each rule, how many guesses were right and wrong.
+    realised: whether the certified δ is conditional on what happened on the simulated networks.
+    plan: the rules of guessing. guesses: for each rule, how many guesses were right and how many were wrong.
     certified: (J,) the mean over the targets of the certified δ, at the plan's J values of ε. attacked: (J,) the lower
-    bounds of this mean that the attack proves. expected: (J,) about the bounds to expect if the mechanism is exactly
-    right.
+    bounds of this mean that the attack proves. expected: (J,) approximately the bounds to expect if the mechanism is
+    exactly right.
     bound: the stated ε of the worst target, at the plan's δ. epsilon_attacked: the lower bound of this ε that the
-    attack proves. epsilon_expected: about the lower bound to expect if the mechanism is exactly right.
-    rises: factors on ε, each with the power: the probability that the audit detects noise so small that ε is this
-    factor times as large.
+    attack proves. epsilon_expected: approximately the lower bound to expect if the mechanism is exactly right.
+    rises: pairs of a factor and the power for it. The power is the probability that the audit detects noise so small
+    that the true ε is the certified one times this factor.
     flip_prob_refused: the smallest flip probability α for which the attack refutes the certified δ; None if it refutes
     none.
     paper: what the paper states about the worst target; None if it states nothing.
     drawn: the trade-off that the attack reached. curves: other trade-off curves by name, as type II errors at
     `TYPE_ONE`.
-    error: the probability that a sound mechanism fails. scope: what the attack looks at.
-    declared: tests of what a protocol declares about its submissions. If the declaration is true, one of these tests
-    fails with probability at most `error` again.
+    error: the probability that a sound mechanism fails the attack. scope: what the attack looks at.
+    declared: tests of what a protocol declares about its submissions. If the declaration is true, the probability that
+    any of these tests fails is at most `error`; it adds to the one above.
     """
 
     scenario: str
@@ -280,8 +282,8 @@ class OneRunAudit:
     @property
     def passed(self) -> bool:
         """Whether the audit finds no contradiction: the attack proves no larger δ than is certified at any tested ε,
-        and no larger ε than is stated for the worst target. The test of ε is left out if δ is certified for the
-        networks as they turned out. Also, no statistical test may contradict what a protocol declares about its
+        and no larger ε than is stated for the worst target. The test of ε is left out if the certified δ is conditional
+        on what happened on the networks. Also, no statistical test may contradict what a protocol declares about its
         submissions: their distribution given the noisy labels, or that all users are alike.
         """
         within = self.realised or self.epsilon_attacked <= self.bound.epsilon_upper
@@ -289,7 +291,7 @@ class OneRunAudit:
 
     @property
     def epsilons(self) -> list[float]:
-        """Values of ε at which δ was tested."""
+        """The values of ε at which δ was tested."""
         return [event.epsilon for event in self.plan.deltas]
 
     @property
@@ -301,16 +303,16 @@ class OneRunAudit:
 
     @property
     def power(self) -> float:
-        """About the probability that the audit detects too little noise, if ε is really 1.1 times (`PRINTED_RISE`) the
-        certified one.
+        """Approximately the probability that the audit detects too little noise if the true ε is 1.1 times
+        (`PRINTED_RISE`) the certified one.
         """
         return dict(self.rises)[PRINTED_RISE]
 
     @property
     def smallest_rise(self) -> float | None:
-        """The smallest factor by which ε can exceed the certified one so that the audit detects it with a probability
-        of at least 0.5 (`LEAST_POWER`). Ten factors from 1.01 to 10 (`RISES`) are tried; None if none is detected with
-        this probability.
+        """The smallest factor for which the power is at least 0.5 (`LEAST_POWER`): if the true ε is the certified one
+        times this factor, the audit detects that with at least this probability. Ten factors from 1.01 to 10 (`RISES`)
+        are tried; None if no factor has this power.
         """
         return next((rise for rise, power in self.rises if power >= LEAST_POWER), None)
 
@@ -339,9 +341,9 @@ def claim_of(case: Replicate, refusal: str, *sorts: type[M]) -> Claim[M]:
 
 
 def perform_audit(scenario: Scenario, targets: Targets, account: Account, *, trials: int) -> OneRunAudit:
-    """Performs an audit: a pilot run fixes the rules by which targets' labels are guessed from their scores, another
-    run is guessed by these rules, and the lower bounds of δ and ε that the right guesses prove are compared with what
-    is certified.
+    """Performs an audit. A pilot run fixes the rules by which targets' labels are guessed from their scores. By these
+    rules, the labels of another run are guessed. The right guesses prove lower bounds of δ and ε, which are compared
+    with what is certified.
 
     Args:
         scenario: has the names, the seed and δ. targets: draws targets, each with a coin as her label and with the
@@ -391,7 +393,9 @@ def pilot_of(trials: int) -> int:
 
 
 def _power(plan: OneRunPlan, certified: Floats, account: Account, rise: float, trials: int) -> float:
-    """About the probability that some test of δ detects noise so small that ε is `rise` times as large."""
+    """Approximately the probability that some test of δ detects noise so small that the true ε is the certified one
+    times `rise`.
+    """
     epsilons = [event.epsilon for event in plan.deltas]
     # The factor by which the leak raises δ at each ε; 1 where δ is 0.
     more, less = account.reached(epsilons, rise), account.reached(epsilons, 1.0)

@@ -1,17 +1,19 @@
-"""An audit in one run of organisations that release private models: one target in each organisation.
+"""A one-run audit of organisations that release private models. Each organisation has one target.
 
 The target is the first row from which an organisation learns its own model. A coin chooses between two whole rows
-(features and label). One row is long. The other has the largest norm allowed, the norm bound, and points the other way:
-in odd runs by its features, in even runs by its label. If each row is clipped on its own, the two become z and -z.
+(features and label). One row is long. The other has the largest norm allowed, which is the norm bound, and is opposite:
+in its features in odd runs, in its label in even runs. Write a row as its features times its label ±1. If each row is
+clipped on its own, the two become z and -z.
 
 The attacker knows all other rows and sees all models. For each of the two rows, a model's weights determine the noise
-that must have led to them: b₀ or b₁. The Hessian is the same for both rows. So the exact logarithm of the likelihood
-ratio is (|b₀| - |b₁|)/scale, summed over the models of the feature groups. Replacing z by -z moves the noise by the
-norm of a row, as another label of the same row does. So δ is compared with the δ certified for a label (`RowLabel`),
-and ε with the bound stated for whole rows, which is more than twice as large.
+that must have led to them: b₀ or b₁. The Hessian of the objective is the same for both rows. So the exact logarithm of
+the likelihood ratio is (|b₀| - |b₁|)/scale, where scale is that of the noise, summed over the models of the feature
+groups. Replacing z by -z moves the noise by the norm of a row, as another label of the same row does. So δ is compared
+with the δ certified for a label (`RowLabel`), and ε with the bound stated for whole rows, which is more than twice the
+ε of a label.
 
-Another test looks at what happens before any noise is added, such as the scaling of a column: one row of the table is
-replaced, and no other row may change.
+Another test looks at what happens before any noise is added, such as the scaling of a column. It replaces one row of
+the table; no other row may change.
 """
 
 from collections import Counter
@@ -40,7 +42,7 @@ from p2p_sim.replicate import Replicate
 from p2p_sim.stacking import GroupModels, PerturbedObjective, draw_noise
 
 DRAWS = 50_000
-"""Number of draws of the noise from which the power is estimated."""
+"""Number of draws of the noise from which the audit's power is estimated."""
 LONG = 100.0
 """Length of a target's longer row, in units of the norm bound; rows that are not clipped reveal it."""
 
@@ -49,11 +51,11 @@ def audit_organisations(case: Replicate, trials: int, mechanism: Organisations |
     """Attacks the private models that organisations release, each learned from the rows of its own users. In every
     organisation one row is the target: a coin chooses between two whole rows, and the attack guesses it from the
     models. A row's features are clipped to a bounded norm before learning. The result has lower bounds of ε and δ that
-    the right guesses prove, beside the certified ones.
+    the right guesses prove, beside the certified values.
 
     Args:
-        case: the scenario, whose first replicate has the rows. trials: the least number of targets. mechanism: what is
-        attacked; None: the mechanism that the scenario claims.
+        case: the scenario; its first replicate has the rows. trials: the least number of targets. mechanism: the
+        mechanism that is attacked; None: the mechanism that the scenario claims.
 
     Raises:
         InputError: the mechanism releases no models of organisations.
@@ -80,7 +82,7 @@ class OrganisationTargets(RepeatedTargets):
     """One target in each organisation that learns; a coin chooses one of two rows as hers. Runs are repeated until
     there are enough targets.
 
-    claimed: the mechanism with the noise that the score assumes. mechanism: what is attacked.
+    claimed: the mechanism with the noise that the score assumes. mechanism: the mechanism that is attacked.
     """
 
     claimed: Organisations
@@ -97,19 +99,19 @@ class OrganisationTargets(RepeatedTargets):
     )
 
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
-        by_features = number % 2 == 1  # whether the two rows point apart by their features, or by their labels
+        by_features = number % 2 == 1  # whether the two rows are opposite in their features, or in their labels
         people, first = self.people, self.people.cluster_offsets[:-1]
         coins = streams.generator("audit-coin").random(len(first)) < 0.5
         target = first + [int(order_of(streams, k, n)[0]) for k, n in enumerate(people.cluster_sizes.tolist())]
-        # The target's row is long if the coin is 0; if the coin is 1, it is at the norm bound, with opposite features
-        # or label.
+        # The target's row is long if the coin is 0; if the coin is 1, the row has the norm bound as its norm, and
+        # opposite features or label.
         features, labels = people.features.astype(np.float64), people.labels.copy()
         long, short = LONG * self._row(streams), (-1.0 if by_features else 1.0) * self._row(streams)
         features[target] = np.where(coins[:, None], short, long)
         labels[target] = 0 if by_features else coins
         drawn = replace(people, features=features, labels=labels)
         outcome = self.mechanism.run(drawn, self.case.scenario.network, streams, places=self.case.places)
-        # Each organisation's own models, and the models of others towards which it drew its own.
+        # Each organisation's own models, and the models of others towards which it pulled its own.
         predictors = cast(ByCluster, cast(ModelRelease, outcome.release).predictor).predictors
         came = cast(OrganisationFacts, outcome.organisations).came
         sent = self.mechanism.models_sent(drawn, streams) if self.claimed.plan.source_weights else {}
@@ -136,15 +138,15 @@ class OrganisationTargets(RepeatedTargets):
         scaled and multiplied by the label ±1, the rows are -z and z. For either row, the released weights of each
         feature group's model determine the noise vector that must have led to them: b₀ for -z and b₁ for z.
 
-        The first score is Σ over the groups of (|b₀| - |b₁|)/scale, with Euclidean norms: the logarithm of the
-        likelihood ratio. The second is minus Σ (|b₀| + |b₁|). This sum is larger if the target's row has changed other
-        users' rows, as clipping rows together would.
+        The first score is Σ over the groups of (|b₀| - |b₁|)/scale, with Euclidean norms and the scale of the noise. It
+        is the logarithm of the likelihood ratio. The second is minus Σ (|b₀| + |b₁|). This sum is larger if the
+        target's row has changed other users' rows, which happens if rows are clipped together.
 
         Args:
             people: the rows of all users, with which the organisation learned. streams: random streams of the run. k:
-            number of the organisation. models: its released models, one for each feature group. priors: for each group
-            the weights of other organisations' models to which the penalty pulled its own weights; None: they were
-            pulled to 0.
+            number of the organisation. models: its released models, one for each feature group. priors: for each group,
+            the weights (from other organisations' models) to which the penalty pulled the organisation's own weights;
+            None: it pulled them to 0.
         """
         noise, start = self.claimed.stages[k][0].noise, int(people.cluster_offsets[k])
         rows = start + order_of(streams, k, int(people.cluster_sizes[k]))[: noise.num_rows]
@@ -167,7 +169,7 @@ class OrganisationTargets(RepeatedTargets):
 
 @dataclass(frozen=True)
 class OppositeRows(Account):
-    """What is certified of a target whose row is z or -z.
+    """What is certified for a target whose row, its features times its label ±1, is z or -z.
 
     stated: the bound stated for whole rows. noises: for each target, the noise of her organisation's own models.
     features: number of features of each group.
@@ -184,7 +186,7 @@ class OppositeRows(Account):
     @property
     def largest(self) -> float:
         """The largest pure ε of a target among the organisations, for the test of her row z against her row -z. The
-        audit tests δ at shares 0 to 0.95 of it.
+        audit tests δ at shares 0 to 0.95 of this ε.
         """
         return max(noise.label_epsilon for noise in self.noises)
 
@@ -198,17 +200,17 @@ class OppositeRows(Account):
         return np.asarray(np.average(deltas, axis=0, weights=list(kinds.values())))
 
     def bound(self, delta: float) -> PrivacyBound:
-        """The bound of ε that the mechanism states for one whole row (features and label), in the organisation where it
-        is largest, against other organisations that learn from its models. Its ε is pure, so that it holds at every δ
-        and `delta` is not used.
+        """The bound of ε that the mechanism states for one whole row (features and label) of an organisation, against
+        other organisations that learn from its models. It is the bound of the organisation for which it is largest. Its
+        ε is pure and holds at every δ, so `delta` is not used.
         """
         return self.stated
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """About the δ, at each of J values of ε, (J,), of the first organisation's target, if the noise on the models'
-        gradients is divided by `rise`. Her row z or -z has the largest norm allowed. This δ is a mean over 50,000
-        simulated draws of the noise. A `rise` above 1 describes a leak by too little noise; the audit computes how
-        likely it would detect this leak.
+        """Approximately the δ (J,) of the first organisation's target, at each of J values of ε, if the noise on the
+        models' gradients is divided by `rise`. The target's row z or -z has the largest norm allowed. Each δ is a mean
+        over 50,000 simulated draws of the noise. A `rise` above 1 describes a leak by too little noise; the audit
+        computes how likely it would detect this leak.
         """
         noise, rng = self.noises[0], Streams(0, 0).generator("audit-noise")
         losses, scale = np.zeros(DRAWS), noise.noise_scale / rise

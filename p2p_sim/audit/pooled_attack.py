@@ -1,9 +1,10 @@
-"""An audit in one run of a shuffler, or of a curator who releases noisy labels: one target in every cluster.
+"""An audit in one run of a shuffler, or of a curator who releases noisy labels; every cluster has one target.
 
-The attacker knows the true labels of all other users. One score is the logarithm of the likelihood ratio of the
-cluster's noisy labels, exact where this is cheap. A classifier learns from held-out runs what else the release reveals,
-such as which user a noisy label belongs to. A curator who also releases the clusters' noisy distributions is attacked
-by counting a rare event (`curator_attack`).
+The target's label is a fair coin between two classes, the low and the high class. The attacker knows the true labels of
+all other users. One score is the logarithm of the likelihood ratio of the cluster's noisy labels; it is exact for a
+shuffler of labels of two classes in small clusters, and otherwise approximate. A classifier learns from held-out runs
+what else the release reveals, such as which user a noisy label belongs to. A curator who also releases the clusters'
+noisy distributions is attacked by counting a rare event (`curator_attack`).
 """
 
 from collections.abc import Sequence
@@ -28,14 +29,16 @@ from p2p_sim.replicate import Replicate, prepare
 LARGEST_EXACT = 4096
 """Largest number of clusters, and largest number of users of a cluster, for which laws are tabulated."""
 _TAIL = -200.0
-"""The law of how many of the others' noisy labels are ones leaves out tails of a probability with this logarithm."""
+"""Natural logarithm of the probability of the tails that are left out of a law: the law of how many of the other users'
+noisy labels are ones.
+"""
 
 
 def audit_pooled(case: Replicate, trials: int, mechanism: Deployment | None = None) -> OneRunAudit:
     """Attacks a shuffler, or a curator who releases noisy labels alone.
 
     Args:
-        case: the scenario, whose first replicate has the users. trials: the least number of targets.
+        case: the first replicate of the scenario, which has the users. trials: the least number of targets.
         mechanism: what is attacked; None: the mechanism that the scenario claims.
 
     Raises:
@@ -57,8 +60,8 @@ def audit_pooled(case: Replicate, trials: int, mechanism: Deployment | None = No
 
 
 def own_label(batch: Batch) -> Floats:
-    """The scores (c,) of c targets according to their own noisy labels: 1 for the high class, -1 for the low class,
-    else 0.
+    """The scores (c,) of c targets by their own noisy labels: 1 for a label of the high class, -1 for one of the low
+    class, else 0.
     """
     return np.asarray((batch.own == 2).astype(np.float64) - (batch.own == 1))
 
@@ -83,7 +86,7 @@ class ShuffledRatio(LikelihoodRatio):
 
 @dataclass(frozen=True)
 class PairRatio:
-    """An approximate log likelihood ratio of a target's label among K classes, from a normal law.
+    """An approximate log likelihood ratio for a target's label among K classes, from a normal law.
 
     The score compares the numbers of noisy labels of the high and the low class. flip_prob: α. num_classes: K.
     """
@@ -92,13 +95,15 @@ class PairRatio:
     num_classes: int
 
     def __call__(self, batch: Batch) -> Floats:
-        """The scores (c,) of c targets, one in each cluster: about ln Pr[view | high class] - ln Pr[view | low class],
-        where the view is the lead: how many more of the cluster's noisy labels are of the high class than of the low
-        class. The lead is taken as normal, with a variance that does not depend on the target's label.
+        """The scores (c,) of c targets, one in each cluster: approximately
+        ln Pr[lead | high class] - ln Pr[lead | low class]. The lead is how many more of the cluster's noisy labels are
+        of the high class than of the low class. It is taken as normal, with a variance that does not depend on the
+        target's label.
 
-        batch: what is seen of the targets' clusters, with the numbers of other users who hold either class.
+        batch: what is seen of the targets' clusters, and how many other users hold the high and the low class.
         """
-        # The lead of the high class is about normal: its mean is keeps · (ones - zeros), its variance is `spread`.
+        # The lead of the high class is approximately normal: its mean is keeps · (ones - zeros), its variance is
+        # `spread`.
         error = self.flip_prob / (self.num_classes - 1)
         keeps = 1.0 - self.flip_prob - error
         among = batch.sizes - 1 - batch.ones - batch.zeros
@@ -109,7 +114,7 @@ class PairRatio:
 
 
 def pooled_curves(mechanism: Deployment, sizes: NDArray[np.int64], delta: float) -> ClusterAccount:
-    """What is certified of a mechanism that releases noisy labels, with one target in each cluster.
+    """The certified bounds of a mechanism that releases noisy labels, with one target in each cluster.
 
     Raises:
         InputError: the mechanism releases no labels, or more than noisy labels.
@@ -125,7 +130,7 @@ def pooled_curves(mechanism: Deployment, sizes: NDArray[np.int64], delta: float)
 
 @dataclass(frozen=True)
 class ShuffledCurves(ClusterAccount):
-    """What is certified of clusters whose labels are shuffled."""
+    """The certified bounds for clusters whose labels are shuffled."""
 
     mechanism: ShuffledResponseConfig
 
@@ -143,14 +148,14 @@ class ShuffledCurves(ClusterAccount):
 
 @dataclass(frozen=True)
 class CuratorCurves(ClusterAccount):
-    """What is certified of clusters whose labels a curator resamples."""
+    """The certified bounds for clusters whose labels a curator resamples."""
 
     mechanism: ClusterRRConfig
 
     def weaker(self, size: int, noise: float) -> ClusterResampling:
         """The accountant of a cluster whose labels a curator redraws at random with some probability, with less noise
         than claimed. Less noise is a leak; the audit computes how likely it would detect this leak. The accountant
-        states only the pure ε, which is quicker.
+        states only the pure ε, since this is quicker.
 
         Args:
             size: number of users of the cluster. noise: the share of the claimed probability that is left; 1: the
@@ -167,18 +172,20 @@ class CuratorCurves(ClusterAccount):
 
 @dataclass(frozen=True)
 class StatedCurves(ClusterAccount):
-    """What a mechanism's own accountant certifies of clusters that have independent noise."""
+    """The bounds that a mechanism's own accountant certifies for clusters that have independent noise."""
 
     mechanism: Mechanism
 
     def weaker(self, size: int, noise: float) -> Accountant:
         """The accountant that the mechanism itself states for a cluster of `size` users. `noise`, the share of the
         claimed noise that a leak leaves, is ignored: it is unknown how the mechanism's ε depends on its noise. The
-        method exists because all accounts of clusters have it; here `reached` describes a leak by a factor on ε
-        instead.
+        method exists because all accounts of clusters have it. In this class `reached` describes a leak by a factor on
+        ε instead.
         """
         return self.mechanism.accountant(self.mechanism.setup, size)
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ at each ε in a cluster of median size if ε(δ) is `rise` times as large at every δ."""
+        """δ at each of the given values of ε, in a cluster of median size, if ε(δ) is `rise` times as large as claimed
+        at every δ.
+        """
         return self.of_median([epsilon / rise for epsilon in epsilons], self.noise)

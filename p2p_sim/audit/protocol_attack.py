@@ -1,11 +1,11 @@
-"""An audit in one run of a protocol: every user is a target, scored by her noisy labels in all messages.
+"""An audit in one run of a protocol; every user is a target, and her score counts her noisy labels in all messages.
 
 Every user's label is a fair coin between the two most frequent classes. Given the noisy labels of all users, the coins
 are independent of each other and of all else that anybody sees, and the probability of a coin depends on its user's
-noisy label alone. So the tests of independent targets hold for any score; they are tests of ε₀, the ε of a single noisy
-label. Scores count the labels in a user's messages. If noise is drawn once, the labels that a user sends are equal. If
-they differ, held-out runs teach what their numbers reveal. What a protocol declares about its submissions is tested in
-further runs (`declared_submissions`).
+noisy label alone. So the tests for independent targets hold whatever the score is; they test ε₀, the ε of a single
+noisy label. Scores count the labels in a user's messages. If a user's noise is drawn once, as claimed, all labels that
+she sends are equal. If they differ, the attack learns from held-out runs what the counts reveal. What a protocol
+declares about its submissions is tested in further runs (`declared_submissions`).
 """
 
 import itertools
@@ -35,7 +35,7 @@ from p2p_sim.privacy import PrivacyBound
 from p2p_sim.replicate import Replicate
 
 MOST = 4
-"""Larger counts of labels are taken as this one."""
+"""Largest count of labels in the attack; a larger count is replaced by this one."""
 MOST_DECLARED = 100_000
 """Largest number of users whose submissions test what a protocol declares."""
 DECLARED_SEED = 32_452_843
@@ -43,11 +43,11 @@ DECLARED_SEED = 32_452_843
 
 
 def audit_protocol(case: Replicate, trials: int, mechanism: ProtocolMechanism | None = None) -> OneRunAudit:
-    """The audit of a protocol by which users exchange noisy labels. Every user is a target whose label is a fair coin.
-    The attack guesses these coins from the numbers of noisy labels of either class in a user's messages. The right
-    guesses prove lower bounds of ε and δ, which are compared with those certified for a noisy label that is drawn once.
-    If the protocol declares how its submissions depend on the noisy labels, or that all users are alike in it, this is
-    tested too.
+    """The audit of a protocol by which users exchange noisy labels. Every user is a target whose label is a fair coin
+    between the high and the low class. The attack guesses a user's coin from the numbers of noisy labels of either
+    class in her messages. The right guesses prove lower bounds of ε and δ, which are compared with those certified for
+    a noisy label that is drawn once. The protocol may declare how its submissions depend on the noisy labels, or that
+    it treats all users alike; then this is tested too.
 
     Args:
         case: one replicate (random repetition) of a scenario, with its users. trials: the least number of targets.
@@ -59,7 +59,7 @@ def audit_protocol(case: Replicate, trials: int, mechanism: ProtocolMechanism | 
     claimed, people = claim_of(case, "not a protocol of noisy labels", ProtocolMechanism)
     declares = claimed.declares and claimed.applies(case.scenario.situation(people.num_classes)) is None
     with one_thread():
-        # Held-out runs teach the log-odds of each combination of counts.
+        # The log-odds of each combination of counts are learned from held-out runs.
         targets = SenderTargets(mechanism or claimed, case, people, frequent_pair(people))
         held_out = range(-(-pilot_of(trials) // people.num_users))
         sent = [targets.counts(Streams(case.scenario.seed + HELD_OUT_SEED, number)) for number in held_out]
@@ -77,13 +77,14 @@ def audit_protocol(case: Replicate, trials: int, mechanism: ProtocolMechanism | 
 
 def log_odds(counts: NDArray[np.int64], coins: NDArray[np.bool_]) -> Floats:
     """The estimated log-odds of a user's coin being 1 against 0 for each combination of four counts of labels that she
-    sent, an array (5, 5, 5, 5) with an axis for each count. The counts are, in order: high-class labels to the learner,
-    low-class labels to the learner, high-class labels to peers, low-class labels to peers. A coin of 1 chooses the high
-    class as her label, 0 the low class. A count above 4 is taken as 4; 1 is added to how often each combination occurs
-    with each coin, so that no logarithm is infinite.
+    sent. The result is an array (5, 5, 5, 5) with an axis for each count. The counts are, in order: high-class labels
+    to the learner, low-class labels to the learner, high-class labels to peers, low-class labels to peers. A coin of 1
+    chooses the high class as her label, 0 the low class. A count above 4 is taken as 4; 1 is added to how often each
+    combination occurs with each coin, so that no logarithm is infinite.
 
     Args:
-        counts: (n, 4) the counts of each of n users, in runs that serve only to learn. coins: (n,) the users' coins.
+        counts: (n, 4) the four counts of each of n users, in runs that serve only for learning. coins: (n,) the users'
+        coins.
     """
     cells, shape = tuple(np.minimum(counts, MOST).T), (MOST + 1,) * counts.shape[1]
     occurrences = np.ones((2, *shape))
@@ -93,7 +94,7 @@ def log_odds(counts: NDArray[np.int64], coins: NDArray[np.bool_]) -> Floats:
 
 
 class SentLabels(NamedTuple):
-    """What n users sent in one run. coins: (n,) the users' labels.
+    """What n users sent in one run. coins: (n,) whether each user's label was of the high class.
 
     counts: (n, 4) how many labels of the high and the low class each user sent to the learner, then to peers.
     """
@@ -104,9 +105,9 @@ class SentLabels(NamedTuple):
 
 @dataclass(frozen=True)
 class SenderTargets(AllUsers):
-    """All users as targets of a protocol, scored by the labels that they send.
+    """All users as targets in runs of a protocol. A user's scores come from the labels that she sends.
 
-    odds: the log-odds of each combination of counts, made by `log_odds`; all 0 before anything is learned.
+    odds: the log-odds for each combination of counts, made by `log_odds`; all 0 before anything is learned.
     """
 
     mechanism: ProtocolMechanism
@@ -145,10 +146,10 @@ class SenderTargets(AllUsers):
         """What the users of each cluster held and submitted in R runs, for the test of what a protocol declares about
         its submissions. The list has for each cluster of n users three arrays (R, n): held, whether a user's noisy
         label is of the high class; ones, how many labels of this class the user submitted; count, how many labels she
-        submitted in all. A coin chooses each user's label, between the high and the low class. In these runs the
+        submitted in all. In each run a coin chooses each user's label, the high or the low class. In these runs the
         network duplicates no message.
 
-        trials: R is the smallest number of runs that have at least this many users together.
+        trials: the least number of users of all R runs together; R is as small as this allows.
         """
         users, runs = self.people.num_users, -(-trials // self.people.num_users)
         held = np.zeros((runs, users), dtype=np.bool_)
@@ -156,7 +157,7 @@ class SenderTargets(AllUsers):
         for run in range(runs):
             streams = Streams(self.case.scenario.seed + DECLARED_SEED, run)
             _, people, outcome = self.coined_run(streams, True, duplication=0.0)
-            # The same streams draw the noisy labels of the run once more.
+            # The random streams of the run give its noisy labels once more.
             noisy = [
                 self.mechanism.randomizer.randomize(people.labels_of(s), streams.generator("flip", s.index))
                 for s in people.shards
@@ -171,7 +172,7 @@ class SenderTargets(AllUsers):
 
 @dataclass(frozen=True)
 class NoisyLabelCurve(Account):
-    """What is certified of a noisy label that is drawn once, against any observer and however often it is sent."""
+    """The certified bound for a noisy label that is drawn once, against any observer and however often it is sent."""
 
     mechanism: ProtocolMechanism
 
@@ -180,9 +181,9 @@ class NoisyLabelCurve(Account):
 
     def bound(self, delta: float) -> PrivacyBound:
         """The stated bound: ε₀ bounds what anybody can learn of a user's label from her noisy label, however often it
-        is sent. If the protocol declares a distribution of its submissions given the noisy labels, or that all users
-        are alike, the bound names an eavesdropper, who sees all messages, as its observer; else the learner. ε₀ holds
-        with δ = 0; `delta` is only noted in the bound.
+        is sent. The observer named in the bound is the learner. But it is an eavesdropper, who sees all messages, if
+        the protocol declares a distribution of its submissions given the noisy labels, or that it treats all users
+        alike. ε₀ holds with δ = 0; `delta` is only recorded in the bound.
         """
         return self.mechanism.noise_alone("eavesdropper" if self.mechanism.declares else "learner", delta)
 

@@ -17,9 +17,9 @@ from p2p_sim.privacy.exchange import OtherUsers, SmoothKernel, likelihoods
 Score = Callable[[Batch], Floats]
 """The scores (c,) of a batch of c targets: the larger a score, the likelier the target's label is the high class."""
 LARGEST_TABLE = 512
-"""Largest number of users of a cluster whose law is tabulated."""
+"""Largest number of users of a cluster for which log likelihood ratios are tabulated."""
 MOST_TABLES = 64
-"""Largest number of clusters whose laws are tabulated."""
+"""Largest number of clusters for which log likelihood ratios are tabulated."""
 _TREES, _TOGETHER = 60, 200_000
 """The number of trees of a classifier; the number of targets scored at a time, which bounds the memory."""
 
@@ -52,10 +52,10 @@ class LikelihoodRatio:
     among them.
 
     The ratio is exact if `tabulated`. Otherwise the number of ones is taken as normal under both labels, with the same
-    variance; this only costs power.
+    variance; this only makes the attack weaker.
 
-    flip_prob, sampling_rate: α and θ. kernel: how the law of a submission depends on the noisy ones of the cluster;
-    None: a submission is the noisy label of a user drawn uniformly.
+    flip_prob, sampling_rate: α and θ. kernel: how the law of a submission depends on the number of ones among the
+    cluster's noisy labels; None: a submission is the noisy label of a user drawn uniformly.
     """
 
     flip_prob: float
@@ -104,10 +104,10 @@ class LikelihoodRatio:
     def _normal(self, batch: Batch) -> Floats:
         """Approximate log likelihood ratios (c,) of c targets, in clusters of n users of whom t submitted. The number
         of ones among the t submissions is taken as normal for both labels of the target, with the same variance; this
-        only costs power.
+        only makes the attack weaker.
 
-        The means differ by t g'(p) (1-2α)/n, where α is the flip probability, p the expected share of ones among the
-        noisy labels, and g(p) the probability that a submission is a one, with the derivative g'. g(p) is p itself,
+        The two means differ by t g'(p) (1-2α)/n, where α is the flip probability, p the expected share of ones among
+        the noisy labels, and g(p) the probability that a submission is a one, with the derivative g'. g(p) is p itself,
         unless a user asks several peers and submits the majority of their labels.
 
         batch: for each target n (sizes), t (sent), the number of submitted ones (sent_ones), and how many other users
@@ -137,9 +137,9 @@ def learn_classifier(features: NDArray[np.float32], labels: NDArray[np.bool_]) -
 
 def _features(batches: Sequence[Batch], ratio: Score) -> NDArray[np.float32]:
     """Features (N, F) of N targets, from which a classifier learns their labels. Column 0 is the score made for the
-    mechanism. Then come what the target, the next user and the last user of her cluster submitted (as 0-1 columns),
-    shares of users who submitted and of submissions that are ones, and the cluster's size; last, where these are looked
-    at, features of the order of arrival and each user's submission with its time.
+    mechanism. The next columns are: what the target, the next user and the last user of her cluster submitted (as 0-1
+    columns), shares of users who submitted and of submissions that are ones, and the cluster's size. The last columns,
+    if the attack looks at them, are features of the order of arrival, and each user's submission with its time.
 
     Args:
         batches: the targets, in pieces. ratio: a function that gives the scores (c,) of a piece of c targets.
@@ -150,8 +150,8 @@ def _features(batches: Sequence[Batch], ratio: Score) -> NDArray[np.float32]:
 def _submits(features: NDArray[np.float32], size: int) -> NDArray[np.bool_]:
     """Which users of a cluster submitted anything, (N, n), for each of N targets with a cluster of n users.
 
-    features: (N, F). The last 3n columns are, for each user, what she submitted as a number (0: nothing), then for each
-    user when that arrived, then the cluster's n arrival times in ascending order. size: n.
+    features: (N, F). The last 3n columns are n numbers for what each user submitted (0: nothing), n numbers for when
+    each submission arrived, and the cluster's n arrival times in ascending order. size: n.
     """
     return np.asarray(features[:, -3 * size : features.shape[1] - 2 * size] > 0.0)
 
@@ -160,9 +160,9 @@ def _submits(features: NDArray[np.float32], size: int) -> NDArray[np.bool_]:
 class ClusterAttack(Targets):
     """An attack on targets, one in each cluster, with the scores that it gives them.
 
-    ratio: the score made for the mechanism. classifier: its log-odds are a score. exact: for each score, whether it is
-    the exact logarithm of the likelihood ratio. submitters: scores that look at who submits together; None if the
-    attack does not look at each user's submission.
+    ratio: the score made for the mechanism. classifier: a classifier whose log-odds are a score. exact: for each score,
+    whether it is the exact logarithm of the likelihood ratio. submitters: scores that look at who submits together;
+    None if the attack does not look at each user's submission.
     """
 
     targets: ClusterTargets
@@ -181,8 +181,8 @@ class ClusterAttack(Targets):
             targets: draws batches of targets, one in each cluster, with their labels and what the learner sees of their
             clusters. ratio: a function that scores a batch of targets by a formula made for the mechanism. exact:
             whether these scores are exact logarithms of the likelihood ratio. trials: how many targets will count
-            later; it fixes how many serve to learn. seed: root seed of the audit; the held-out runs have another seed,
-            this one plus a constant.
+            later; this number fixes how many targets the attack learns from. seed: root seed of the audit; the held-out
+            runs have another seed, this one plus a constant.
         """
         held_out = list(targets.batches(pilot_of(trials), seed + HELD_OUT_SEED))
         labels, features = np.concatenate([batch.labels for batch in held_out]), _features(held_out, ratio)
@@ -236,8 +236,9 @@ class ClusterAttack(Targets):
         """The scores of N targets by A attacks, (A, N): the larger a score, the likelier the target's label is 1. The
         first is the score made for the mechanism, usually a log likelihood ratio; the second is a classifier's
         log-odds. If the attack looks at who submits together (A = 5), three more follow. Each is the first score plus
-        log-odds learned from held-out runs. These are log-odds of the label given, in turn: whether an odd number of a
-        set of users submits, which of some users submit and which do not, and the whole pattern of who submits.
+        log-odds of the label, learned from held-out runs. The three log-odds are given, in turn, by these facts:
+        whether an odd number of a set of users submits, which of some users submit and which do not, and the whole
+        pattern of who submits.
 
         batches: the targets, in pieces.
         """

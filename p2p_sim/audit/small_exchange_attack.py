@@ -1,8 +1,8 @@
-"""The audit of any scenario: it chooses the attack on the scenario's mechanism and network.
+"""The audit of any scenario: it chooses the attack that fits the scenario's mechanism and network.
 
 An exchange in small clusters is attacked view by view: the attack counts how often each view of the observer occurs in
 two worlds, both simulated by the event engine. The target, the first user of each cluster, holds label 0 in one world
-and 1 in the other; all else has the same law.
+and 1 in the other; all else has the same law in both worlds.
 """
 
 from collections.abc import Callable
@@ -67,7 +67,7 @@ ATTACKED: dict[type, Callable[[Replicate, int], OneRunAudit | ModelAudit]] = {
     ProtocolConfig: audit_protocol,
     Mechanism: audit_pooled,
 }
-"""The audit of each class of mechanisms; the first class that fits is taken."""
+"""The audit of each class of mechanisms. The audit is that of the first class to which a mechanism belongs."""
 
 
 def audit_at_own_size(case: Replicate, trials: int) -> OneRunAudit | ModelAudit:
@@ -102,10 +102,11 @@ class Audit:
     """A finished audit of an exchange in small clusters.
 
     scenario: its name. cluster_size, flip_prob, sampling_rate: n, α, θ. members: c, the number of users in the
-    coalition; 0: the observer is the learner alone. lemma9: the paper's ε for this observer at the result's δ, or why
-    there is none. conditions: those under which the exact values hold. result: the result of the attack view by view.
-    learned: the result of an attack on the same cluster in one run, by a classifier that learns from all submissions
-    and their times; None for a coalition, or if it was left out.
+    coalition; 0: the observer is the learner alone. lemma9: the ε that Lemma 9 of the clustering paper (Esfandiari et
+    al.) states for this observer at the result's δ, or why there is none. conditions: the conditions under which the
+    exact values hold. result: the result of the attack view by view. learned: the result of an attack on the same
+    cluster in one run, by a classifier that learns from all submissions and their times; None for a coalition, or if it
+    was left out.
     """
 
     scenario: str
@@ -155,7 +156,7 @@ def audit(
         cluster_size: n, 2 to 1,000,000: copies of one cluster of n users are attacked; None: the scenario's own
         clusters.
         epsilon: for clusters of at most 30 users, the ε at which δ is tested, below the ε of a single noisy label;
-        None: the ε with the most power.
+        None: the ε at which the test has the most power.
         data_dir: where data files are; None: the environment variable P2P_SIM_DATA.
         learn: whether a classifier also attacks all submissions and their times, in clusters of at most 30 users.
 

@@ -1,6 +1,6 @@
-"""Scores that look at which users of a cluster submit: at the parity of a set of users, at words, at whole patterns.
+"""Scores that guess a target's label from who submits in its cluster: from parities, words and whole patterns.
 
-A *pattern* of a cluster is the set of its users who submit. A *word* fixes for some of the users whether they submit.
+A *pattern* of a cluster is the set of its users who submit. A *word* says, for some of the users, whether each submits.
 The *parity* of a set of users is whether an odd number of them submits. In the protocol, each user decides
 independently of all labels whether she submits. So patterns should reveal nothing about the target's label, and any
 dependence is a leak. All scores are learned from held-out runs.
@@ -19,25 +19,28 @@ from p2p_sim.audit.one_run import Floats
 Bools = NDArray[np.bool_]
 Packed = NDArray[np.uint64]
 MOST_SUBSETS = 200_000
-"""Largest number of sets of users whose parity is looked at; these are all sets of up to some number of users."""
+"""Largest number of sets of users whose parity is looked at; these are all sets of at most k users, for some k."""
 MOST_WORDS = 8
 """Largest number of words in a list."""
 WIDTH = 64
-"""Number of words of each length that are made longer. With at most 30 users, no word of one user is left out."""
+"""Largest number of words of each length (number of users) that are made longer. In a cluster of at most 30 users, no
+word of one user is left out."""
 FEWEST_HITS = 20
 """Smallest number of clusters in which a word must occur to be looked at."""
 LEAST_SIGMAS = 5.0
 """A word of a list must tell the labels apart by more than this number of standard deviations."""
 SMOOTHING = 4.0
-"""Number that is added to the count of occurrences with each label, so that rare words are no strong evidence."""
+"""Number that is added to the count of an event's occurrences with each label, so that rare events are no strong
+evidence."""
 
 
 @dataclass(frozen=True)
 class Parity:
     """A score that depends on whether an odd number of a set of users submits.
 
-    users: the set, as numbers in the cluster, from 0. if_odd, if_even: the score if this number is odd, or even: an
-    estimate of ln Pr[parity | 1] - ln Pr[parity | 0], given the target's label.
+    users: the set, as the users' numbers in the cluster, from 0. if_odd, if_even: the score if an odd, or an even,
+    number of the set's users submits. It estimates ln Pr[parity | 1] - ln Pr[parity | 0], where 1 and 0 are the
+    target's label.
     """
 
     users: tuple[int, ...]
@@ -61,8 +64,8 @@ class Parity:
 class Word:
     """A word: for some users of a cluster, whether each of them submits.
 
-    users: their numbers in the cluster, from 0. submit: whether each submits. log_odds: an estimate of
-    ln Pr[word occurs | 1] - ln Pr[word occurs | 0], given the target's label.
+    users: numbers of these users in the cluster, from 0. submit: whether each submits. log_odds: an estimate of
+    ln Pr[word occurs | 1] - ln Pr[word occurs | 0], where 1 and 0 are the target's label.
     """
 
     users: tuple[int, ...]
@@ -109,10 +112,10 @@ class Submitters:
         """Three scores (3, N) of N clusters of n users. Each estimates ln Pr[e | 1] - ln Pr[e | 0], where e is what the
         score sees of a cluster and 0 and 1 are the target's label: the larger the score, the likelier is label 1.
 
-        The first score sees whether an odd number of a certain set of users submits. The second uses a list of up to
-        eight words; a word says of some users who of them submits and who does not. The second score sees which word of
-        the list is the first to occur, and is 0 if none occurs. The third sees exactly who submits, and is 0 where the
-        learning saw no such cluster. submits: (N, n) which users submit.
+        The first score sees whether an odd number of a certain set of users submits. The second sees which word of a
+        list of up to eight words is the first to occur, and is 0 if none occurs; a word says, for some users, whether
+        each submits. The third sees exactly who submits, and is 0 if this pattern did not occur in the held-out runs.
+        submits: (N, n) which users submit.
         """
         listed = np.zeros(len(submits))
         for word in reversed(self.words):
@@ -152,7 +155,7 @@ def best_parity(submits: Bools, labels: Bools) -> Parity:
     sets: list[tuple[tuple[int, ...], Packed]] = [((), np.zeros_like(ones))]
     while sets:
         users, parity = sets.pop()
-        # One more user at a time: the parity of the longer set is that of the shorter set plus the new user's bit.
+        # One more user at a time: the parity of the longer set is that of the shorter set, xor the new user's bit.
         first = users[-1] + 1 if users else 0
         longer = parity ^ columns[first:]
         odd, odd_ones = _hits(longer), _hits(longer & ones)
@@ -169,10 +172,10 @@ def best_parity(submits: Bools, labels: Bools) -> Parity:
 
 
 def word_list(submits: Bools, labels: Bools) -> tuple[Word, ...]:
-    """Up to eight words that tell the targets' labels apart. A word says of some users of a cluster whether each
-    submits. Each next word is found in the clusters in which no earlier word occurs. Where it occurs, half of the
-    labels should be ones; it is the word for which their number is the most standard deviations, and more than five,
-    away from that.
+    """Up to eight words that tell the targets' labels apart. A word says, for some users of a cluster, whether each
+    submits. Each next word is found in the clusters in which no earlier word occurs. Of the clusters in which a word
+    occurs, half should have a target with label 1. The chosen word is the one for which this number is the most
+    standard deviations away from half; it must be more than five away.
 
     Args:
         submits: (N, n) which of the n users of each of N clusters submit. labels: (N,) the targets' labels.
@@ -202,9 +205,9 @@ class PartialWord(NamedTuple):
 
 
 def best_word(submits: Bools, labels: Bools) -> Word | None:
-    """The best word found, where a word says of some users of a cluster whether each submits. The best word is the one
-    that tells the targets' labels apart by the most standard deviations: in the clusters in which it occurs, the number
-    of ones is that far from half of these clusters. None if no word reaches more than five.
+    """The best word found. A word says, for some users of a cluster, whether each submits. Of the clusters in which a
+    word occurs, half should have a target with label 1. The best word is the one for which this number is the most
+    standard deviations away from half. None if no word is more than five away.
 
     The search is greedy: the 64 best words of each length are made longer by one more user, who submits or does not.
 
@@ -229,9 +232,9 @@ def best_word(submits: Bools, labels: Bools) -> Word | None:
 
 
 def _longer(word: PartialWord, columns: Packed, ones: Packed) -> Iterator[PartialWord]:
-    """Yields the up to 64 best words that add one more user to a given word. A word says of some users of a cluster
-    whether each submits. In the clusters in which a word occurs, the targets' labels should be half zeros, half ones;
-    the more standard deviations they are away from that, the better is the word. Words that occur in fewer than 20
+    """Yields up to 64 words that add one more user to a given word, the best ones. A word says, for some users of a
+    cluster, whether each submits. Of the clusters in which a word occurs, half should have a target with label 1. The
+    more standard deviations this number is away from half, the better is the word. Words that occur in fewer than 20
     clusters are left out.
 
     Args:
@@ -265,14 +268,14 @@ def _numbers(submits: Bools) -> NDArray[np.int64]:
 
 
 def _packed(bits: Bools) -> Packed:
-    """Bits (..., N) as integers of 64 bits, filled up with zeros."""
+    """Bits (..., N), filled up with zeros and packed into integers of 64 bits each."""
     filled = np.pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, -bits.shape[-1] % 64)])
     return np.ascontiguousarray(np.packbits(filled, axis=-1)).view(np.uint64)
 
 
 def _hits(bits: Packed) -> NDArray[np.int64]:
-    """The number of bits that are set in an array of packed bits, summed over its last axis: of shape (...,) for bits
-    of shape (..., W), which is W integers of 64 bits. It counts the clusters in which an event occurs.
+    """The number of bits that are set in packed bits (..., W), summed over the last axis of W integers with 64 bits
+    each; the result has the shape (...). It is the number of clusters in which an event occurs.
     """
     return np.asarray(np.bitwise_count(bits).sum(axis=-1, dtype=np.int64))
 

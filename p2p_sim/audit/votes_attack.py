@@ -1,10 +1,11 @@
-"""The audit of PATE: in each simulated run, with all its tests and answers, one teacher's vote is a fair coin.
+"""The audit of PATE: in each simulated run of the whole mechanism, one teacher's vote is a fair coin.
 
-The users of a run are invented, one for each teacher, so that a user's label is her teacher's vote. The mechanism
-itself deals the users to the teachers, lets the teachers vote and adds the noise. The attacker knows all other labels.
-A rehearsal with the claimed noise tries several splits of the other votes between the classes. The attack takes the
-split with the results that depend most on the target's vote. It guesses this vote from the likelihoods of the results,
-which the rehearsal estimates. Runs have independent noise, so that their targets are independent.
+The users of a run are invented, one for each teacher, so that a user's label is her teacher's vote. The audited
+mechanism itself assigns the users to the teachers, lets the teachers vote and adds the noise. The attacker knows all
+labels except the target's. A rehearsal with the claimed noise tries several splits of the other votes between the
+classes. The attack uses the split for which the results depend most on the target's vote. It guesses this vote from the
+likelihoods of the results, which the rehearsal estimates. Runs have independent noise, so that their targets are
+independent.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,20 +32,20 @@ from p2p_sim.replicate import Replicate
 
 Votes = NDArray[np.int64]
 REHEARSED = 50_000
-"""Number of simulated queries from which the likelihoods of a query's results are estimated; for each split that is
-tried, a tenth of this number."""
+"""Number of simulated queries from which the likelihoods of a query's results are estimated for the chosen split; each
+split that is only tried has a tenth of this number."""
 SPLITS = 16
-"""About how many numbers of votes for the leading class are tried."""
+"""Approximate number of values that are tried for the number of votes for the leading class."""
 TOGETHER = 500
-"""Number of runs that share the assignment of users to teachers."""
+"""Largest number of runs that share one assignment of users to teachers."""
 
 
 def audit_votes(case: Replicate, trials: int, mechanism: PateConfig | None = None) -> OneRunAudit:
     """The audit of PATE. There, teachers learn from disjoint parts of the labels and vote on queries. A query passes if
     its noisy number of votes for the leading class is above a threshold; it is then answered with the class that has
-    the largest noisy number of votes. In every run of the audit one teacher's vote is a fair coin, which the attack
-    guesses from which queries were answered and how. The audit proves lower bounds of ε and δ beside the certified
-    ones.
+    the largest noisy number of votes. In every run of the audit one teacher's vote is a fair coin. The attack guesses
+    this coin from the results: which queries were answered, and with which class. The audit proves lower bounds of ε
+    and δ, which are compared with the certified bounds.
 
     Args:
         case: one replicate of a scenario; its users give only the number of classes. trials: number of runs, each
@@ -62,11 +63,14 @@ def audit_votes(case: Replicate, trials: int, mechanism: PateConfig | None = Non
 
 @dataclass(frozen=True)
 class VoteResults:
-    """What the attacker knows about the results of a query, if the target votes for class 0 or for class 1.
+    """What the attacker knows about a query: the other votes, and how the result depends on the target's vote for class
+    0 or 1.
 
     others: (K,) votes for each class, without the target's.
-    gains: (K+1,) ln Pr[result | class 1] - ln Pr[result | class 0] of each class as an answer, and last of no answer.
-    evidence: about the symmetrised Kullback-Leibler divergence of all results of a run.
+    gains: (K+1,) ln Pr[result | class 1] - ln Pr[result | class 0] for each class as the answer, and last for no
+    answer.
+    evidence: approximately the symmetrised Kullback-Leibler divergence between the two distributions of all results of
+    a run.
     """
 
     others: Votes
@@ -75,13 +79,14 @@ class VoteResults:
 
 
 def best_results(mechanism: PateConfig, num_classes: int, seed: int) -> VoteResults:
-    """The votes of all teachers except one, chosen so that the noisy result of a query reveals most about the last
-    teacher's vote, class 0 or 1. They are searched among near ties, clear majorities and votes near the threshold, by
-    simulating queries with the claimed noise.
+    """The votes of all teachers except one, chosen so that the noisy result of a query reveals most about the remaining
+    teacher's vote, class 0 or 1. Near ties, clear majorities and votes near the threshold are tried by simulating
+    queries with the claimed noise.
 
-    For K classes, the returned object holds these votes (K,) as `others`, and as `gains` (K + 1,) the log-likelihood
-    ratio, vote 1 against vote 0, of each class as the answer and last of no answer. Its number `evidence` is about the
-    symmetrised Kullback-Leibler divergence of all results of a run.
+    For K classes, the returned object has three fields. `others` (K,) has the numbers of these votes for each class.
+    `gains` (K + 1,) has the log-likelihood ratio, vote 1 against vote 0, for each class as the answer and last for no
+    answer. `evidence` is approximately the symmetrised Kullback-Leibler divergence between the two distributions of all
+    results of a run.
 
     Args:
         mechanism: the claimed one. num_classes: K. seed: root seed of the simulation.
@@ -107,20 +112,22 @@ def splits(mechanism: PateConfig, num_classes: int) -> Iterator[Votes]:
 
 
 def rehearsed(mechanism: PateConfig, others: Votes, queries: int, rng: np.random.Generator) -> VoteResults:
-    """What the result of one query reveals about one teacher's vote, class 0 or 1. It is estimated from simulated
-    queries on which the other teachers always vote in the same way.
+    """What the result of one query reveals about one teacher's vote, class 0 or 1. This is estimated from simulated
+    queries, on all of which the other teachers vote in the same way.
 
-    For K classes, the returned object holds `gains` (K + 1,), the differences ln Pr[result | vote 1] -
-    ln Pr[result | vote 0] for each class as the answer and last for no answer, and the votes `others`. Its number
-    `evidence` is about the symmetrised Kullback-Leibler divergence of all results of a run, given how many queries are
-    put and answered at most in a run of the mechanism.
+    For K classes, the returned object has three fields. `gains` (K + 1,) has the differences
+    ln Pr[result | vote 1] - ln Pr[result | vote 0] for each class as the answer and last for no answer. `others` has
+    the other teachers' votes. `evidence` is approximately the symmetrised Kullback-Leibler divergence between the two
+    distributions of all results of a run; it depends on the largest numbers of queries and of answers in a run of the
+    mechanism.
 
     Args:
-        mechanism: the claimed PATE mechanism, with its noise, its threshold and these two limits. others: (K,) votes of
-        the other teachers for each class. queries: number of simulated queries. rng: draws the noise.
+        mechanism: the claimed PATE mechanism, with its noise, its threshold and these two largest numbers. others: (K,)
+        votes of the other teachers for each class. queries: number of simulated queries. rng: draws the noise.
     """
     endless, classes = mechanism.model_copy(update={"answers": queries, "queries": queries}), len(others)
-    # How often each class is the answer, and last how often there is none, if the target votes for class 0 or class 1.
+    # How often each class is the answer, and last how often there is no answer: first if the target votes for class 0,
+    # then if she votes for class 1.
     results = [endless.answered(np.tile(others + own, (queries, 1)), rng) for own in np.eye(2, classes, dtype=int)]
     counts = [np.bincount(np.where(got < 0, classes, got), minlength=classes + 1) + 1.0 for got in results]
     low, high = (count / count.sum() for count in counts)
@@ -131,7 +138,7 @@ def rehearsed(mechanism: PateConfig, others: Votes, queries: int, rng: np.random
 
 @dataclass(frozen=True)
 class PateTargets(RepeatedTargets):
-    """Whole runs of the mechanism, with one target each.
+    """Targets, each with a whole run of the mechanism.
 
     mechanism: what is attacked. rehearsal: what the attacker knows about the results.
     """
@@ -194,9 +201,9 @@ class VotesCurve(Account):
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
         """δ (J,) of all results of a run together at each of J values of ε, if the standard deviations of all noise are
-        divided by `rise`, which makes ε about `rise` times as large. `rise` = 1 gives the certified δ. A larger value
-        stands for a mechanism that by mistake adds too little noise; the audit computes how likely it would detect
-        this.
+        divided by `rise`, which makes ε approximately `rise` times as large. `rise` = 1 gives the certified δ. A larger
+        value describes a mechanism that by mistake adds too little noise; the audit computes how likely it would detect
+        this mistake.
         """
         claimed = self.accountant
         answer, test = (max(sigma / rise, SMALLEST_NOISE) for sigma in (claimed.answer_noise, claimed.test_noise))
@@ -204,9 +211,9 @@ class VotesCurve(Account):
         return np.array([less.delta(epsilon).upper for epsilon in epsilons])
 
     def curves(self) -> dict[str, Floats]:
-        """The trade-off curve of the Gaussian mechanism that bounds all results of a run together, by its name in the
-        picture: at each of 201 type I errors, evenly from 0 to 1, the smallest type II error of any test of the
-        target's vote.
+        """The trade-off curve of the Gaussian mechanism that bounds all results of a run together, under its name in
+        the picture. At each of 201 type I errors, evenly spaced from 0 to 1, it has the smallest type II error of any
+        test of the target's vote.
         """
         import scipy
 

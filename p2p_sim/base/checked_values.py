@@ -1,4 +1,4 @@
-"""Checks of plug-ins: the values that their methods return, the arguments that their methods take, class attributes."""
+"""Checks of plug-ins: of the values that their methods return, the arguments that these take, and class attributes."""
 
 import inspect
 from difflib import get_close_matches
@@ -74,7 +74,8 @@ def wrong_attribute(derived: type, base: type) -> str:
 
 def misfit(derived: type, base: type) -> str:
     """The part of a message that names a class's first wrong public method: it does not take the arguments of the base
-    class's method, or its name is nearly that of a base class's method. Empty if there is none.
+    class's method, or its name is nearly that of a base class's method and probably misspelt. Empty if no method is
+    wrong.
 
     >>> class Base:
     ...     def fit(self, features, weights): ...
@@ -87,6 +88,7 @@ def misfit(derived: type, base: type) -> str:
     >>> misfit(Misspelt, Base)
     'fits is no method that is called: is it meant to be fit?'
     """
+    # names of the bases' methods that the class does not override; it may have misspelt one of them
     taken = {*vars(derived), *dir(BaseModel)}
     left = [name for cls in (*derived.__mro__[1:], base) for name in dir(cls) if name not in taken]
     for name, method in inspect.getmembers_static(derived, inspect.isfunction):

@@ -97,7 +97,7 @@ MOST_NAMED, MOST_FAULTS = 12, 100
 def refusal(error: ValidationError, model: type[Config]) -> InputError:
     """The InputError to raise for a validation error of Pydantic.
 
-    Its message states the first fault and the number of further faults. Its `mistakes` are the faults, a line each.
+    Its message states the first fault and the number of further faults. Its `mistakes` are the faults, one line each.
     """
     # a default that depends on a faulty key is no fault of its own
     faults = [fault for fault in error.errors(include_url=False) if fault["type"] != "default_factory_not_called"]
@@ -109,8 +109,8 @@ def refusal(error: ValidationError, model: type[Config]) -> InputError:
 
 
 def _fault(fault: ErrorDetails, model: type[Config]) -> str:
-    """The message, of one line, on one fault of Pydantic: key, value and what is allowed."""
-    # locations in tagged unions hold the tag after the field's name: population.digits.task
+    """The one-line message about one fault that Pydantic found: the key, its value, and what is allowed."""
+    # in tagged unions a location has the tag after the field's name, as in population.digits.task; it is left out
     parts = [str(part) for part in fault["loc"]]
     if len(parts) > 1 and parts[0] in ("population", "clusters", "mechanism", "learner"):
         parts = [parts[0], *parts[2:]]
@@ -222,7 +222,7 @@ _ABSENT = object()
 
 @cache
 def defaults(config: type[Config]) -> dict[str, Any]:
-    """The keys and values of a class of configurations in which every key has its default."""
+    """The keys and values of a configuration of the class `config` in which every key has its default."""
     return config().model_dump()
 
 

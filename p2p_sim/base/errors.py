@@ -35,7 +35,7 @@ class InputError(Exception):
         self.mistakes = tuple(map(_one_line, mistakes or [message]))
 
     def within(self, where: object) -> "InputError":
-        """An error with the same mistakes, each line of which begins with the file or place `where`."""
+        """An error with the same mistakes; each of its lines begins with the file or place `where`."""
         return InputError(f"{where}: {self}", [f"{where}: {mistake}" for mistake in self.mistakes])
 
 
@@ -47,7 +47,7 @@ def _one_line(message: str) -> str:
 
 
 class RunFailed(Exception):  # noqa: N818
-    """The error, of one clear line, of a run that cannot go on although its input is right; finished rows are kept."""
+    """The error of a run that cannot go on although its input is right: one clear line. Finished rows are kept."""
 
 
 def shortened(text: str) -> str:

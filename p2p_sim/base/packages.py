@@ -46,7 +46,7 @@ def _named(distribution: Distribution | None) -> Iterator[str]:
         parts = PurePosixPath(file).with_suffix("").parts
         if PurePosixPath(file).suffix != ".py" or not all(part.isidentifier() for part in parts):
             continue
-        if not parts[0].startswith("__editable__"):  # the finder of an editable install names places, not code
+        if not parts[0].startswith("__editable__"):  # such files of editable installs only name places
             yield ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
 
@@ -54,7 +54,8 @@ def _place_of(name: str) -> tuple[str, Path] | None:
     """The shortest beginning of a dotted name that is a module or package with code, and its file or folder. None if
     there is none.
 
-    Packages without code are namespaces, which several packages may share. The module itself is not imported.
+    Packages without code are passed over: they are namespaces, which several packages may share. The module itself is
+    not imported.
     """
     parts = name.split(".")
     for count in range(1, len(parts) + 1):

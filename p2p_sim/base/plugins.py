@@ -29,16 +29,16 @@ PROTOCOLS = "p2p_sim.protocols"
 GROUPS = (MECHANISMS, PROTOCOLS, OVERLAYS, LEARNERS, POPULATIONS, FAULTS)
 """The groups of entry points in which packages offer kinds; a protocol is a kind of mechanism."""
 _OTHER = "plug-in"
-"""The tag of all plug-ins' kinds in a union of configuration classes."""
+"""In a union of configuration classes, the one tag that the kinds of all plug-ins share."""
 _CODE: WeakKeyDictionary[type, str] = WeakKeyDictionary()
-"""For each class of a plug-in, the digest of its package's code when the class was loaded."""
+"""For each class of a plug-in, the digest of the package's code, taken when the class was loaded."""
 
 
 C = TypeVar("C", bound=Config)
 
 
 class PlugInError(Exception):
-    """The error for a plug-in that cannot be used: one clear line that names its package."""
+    """The error for a plug-in that cannot be used. Its message is one line that names the package."""
 
 
 @dataclass(frozen=True)
@@ -145,13 +145,15 @@ def method_of(offer: Offer | None, owner: object, method: str) -> str:
 
 
 def kinds_of(config: type[Config]) -> tuple[Any, ...]:
-    """The values of the key `kind` that a configuration class allows by its annotation `Literal[...]`, if any."""
+    """The values that a configuration class allows for the key `kind` by the annotation `Literal[...]`; empty without
+    it.
+    """
     return get_args(config.model_fields["kind"].annotation)
 
 
 def checked_kind(named: str, config: Any, base: type[C], kind: str) -> type[C]:
-    """The class `config` itself, after checks that it is a usable configuration class for one kind, the text by which
-    scenarios choose it.
+    """The class `config` itself, after checks that it is a usable configuration class for one kind. A kind is the text
+    by which scenarios choose the class.
 
     Args:
         named: words that name the class, put first in each error message. config: what is checked; it may be
@@ -198,7 +200,8 @@ def kinds_within(package: str, base: type[C]) -> dict[str, type[C]]:
 
 @dataclass(frozen=True)
 class PlugIns:
-    """The annotation that adds plug-ins' kinds to a union of configuration classes, which `kind` tells apart.
+    """The annotation that adds plug-ins' kinds to a union of configuration classes. The key `kind` chooses a class of
+    the union.
 
     A plug-in is imported when a scenario uses its kind, or when the JSON Schema is made. An unusable plug-in makes only
     its own kind an error.
@@ -230,12 +233,12 @@ class PlugIns:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """The pydantic schema by which a value is checked against one of several configuration classes, chosen by its
-        key `kind`. Each of p2p-sim's own kinds has a fixed choice. All other kinds share one choice, which looks for an
-        installed plug-in of that kind whenever a value is checked, so that plug-ins are imported only when they are
-        used.
+        key `kind`. Each of p2p-sim's own kinds has a schema of its own. All other kinds share one schema. Whenever a
+        value is checked, this one looks for an installed plug-in of the value's kind, so that plug-ins are imported
+        only when they are used.
 
         Args:
-            source: the annotated union, or base class, of p2p-sim's own classes. handler: makes the schema of a
+            source: the annotated union of p2p-sim's own classes, or their base class. handler: makes the schema of a
             class.
         """
         configs = self.own(source)

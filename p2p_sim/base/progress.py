@@ -36,7 +36,9 @@ class Show(Protocol):
 
 
 def silence() -> None:
-    """Draw no bars on the terminal in this process from now on: the process that started this one draws there."""
+    """From now on, draw no bars on the terminal in this process, since the process that started this one draws
+    there.
+    """
     global _silent
     _silent = True
 
@@ -45,7 +47,8 @@ def silence() -> None:
 def progress_shown(name: str, unit: str, total: int, *, estimate: bool = True, quiet: bool = False) -> Iterator[Show]:
     """A context that shows the progress of some work, and yields the function that the work calls to report progress.
 
-    Worker processes draw no bars on a terminal, where the process that started them draws; elsewhere they print lines.
+    On a terminal, worker processes draw no bars, since the process that started them draws there. Elsewhere they print
+    lines.
 
     Args:
         name: what the work is called. unit: plural noun of the things counted. total: number of things, as known at the
@@ -62,7 +65,7 @@ def progress_shown(name: str, unit: str, total: int, *, estimate: bool = True, q
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
         from rich.table import Column
 
-        # a narrow terminal cuts the name and the text after the count, never the count
+        # on a narrow terminal, the name and the text after the count are cut, but never the count
         columns = (
             TextColumn(
                 "{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", min_width=8, max_width=24)

@@ -52,7 +52,7 @@ def named(name: str, sweep: bool) -> Path | None:
 def find_scenario(name: str | Path, sweep: bool = False, folder: Path = Path()) -> Path:
     """The path of the scenario or sweep file that a user names.
 
-    A path is taken as it is. For a name, the user's own file <name>.toml is taken before the shipped file of this name.
+    A path is taken as it is. For a name, the user's own file <name>.toml is preferred to the shipped file of this name.
 
     Args:
         name: a path, such as mine.toml, or a name, such as quickstart or network/loss.
@@ -88,7 +88,7 @@ def is_shipped(path: Path) -> bool:
 
 
 def lacking(path: Path) -> str:
-    """A message that names the plug-in that a shipped file needs, if it is not installed; empty if none is missing."""
+    """A message that names the plug-in that a shipped file needs, if this plug-in is not installed; else empty."""
     if not (is_shipped(path) and path.is_relative_to(EXAMPLES)):
         return ""
     missing = sorted(name for name in {*plug_in_of(path.parent).values()} if not installed(name))

@@ -1,10 +1,10 @@
 """What makes a run the same everywhere: named, independent random streams from one seed, and one numerical thread.
 
 A stream is addressed by (seed, replicate, purpose, shard, attempt). A replicate is one random repetition, and a shard
-is a group of whole clusters that is simulated at once. Event order, faults and other shards thus leave a user's numbers
-unchanged. Two mechanisms on the same replicate have the same users and the same network, and draw their noise from the
-same numbers. A noise salt changes all streams except those that fix who the users are. The numbers are for simulation:
-they are not cryptographic noise and must not protect anyone's real label.
+is a group of whole clusters that is simulated at once. So a user's random numbers do not depend on the order of events,
+on faults or on other shards. Two mechanisms on the same replicate have the same users and the same network, and draw
+their noise from the same numbers. A further number, the noise salt, changes all streams except those that fix who the
+users are. The numbers are for simulation: they are not cryptographic noise and must not protect anyone's real label.
 """
 
 import hashlib
@@ -21,7 +21,8 @@ from threadpoolctl import ThreadpoolController
 from p2p_sim.base.errors import InputError
 
 BLOCK = 65_536
-"""Number of users whose numbers are drawn in one go; a constant of the model, because it fixes the order of draws."""
+"""Number of users whose random numbers are drawn in one go. It is a constant of the model, because it fixes the order
+of draws."""
 
 CACHED = 8_192
 """How many random numbers are computed at a time, so that intermediate results stay in the cache; no number depends on
@@ -50,8 +51,8 @@ class Streams:
     home: int = 0
 
     def within(self, shard: int) -> "Streams":
-        """The same random streams with another default shard, where a shard is a group of whole clusters that is
-        simulated at once: requests for a stream that name no shard get the stream of `shard`.
+        """These random streams with another default shard: requests for a stream that name no shard get the stream of
+        `shard`. A shard is a group of whole clusters that is simulated at once.
         """
         return replace(self, home=shard)
 
@@ -167,7 +168,7 @@ def bernoulli(rng: np.random.Generator, probability: float, size: int) -> NDArra
 
     The threshold is the probability. A random 16-bit word decides, unless it equals the threshold's leading 16 bits;
     then a fresh 53-bit number is compared with the rest of the threshold. This is three times faster than comparing
-    doubles. Unlike single precision, it is right for probabilities such as 1e-6.
+    doubles. Unlike a comparison in single precision, it is right for probabilities such as 1e-6.
     """
     if not 0.0 <= probability <= 1.0:
         raise ValueError(f"probability = {probability}: must lie in [0, 1]")
@@ -188,13 +189,13 @@ def bernoulli(rng: np.random.Generator, probability: float, size: int) -> NDArra
 
 
 _libraries = lru_cache(maxsize=1)(lambda modules: ThreadpoolController())
-"""A cache of this process's numerical libraries. They are searched again when the argument, the number of imported
-modules, has changed. The search takes milliseconds, a good part of the time of a small replicate.
+"""A cache of this process's numerical libraries. The process is searched for them again when the argument, the number
+of imported modules, has changed. The search takes milliseconds, a good part of the time of a small replicate.
 """
 
 
 def one_thread() -> AbstractContextManager[Any]:
-    """A context in which every numerical library that is loaded by now computes with one thread.
+    """A context in which every numerical library that is already loaded computes with one thread.
 
     With more threads, k-means and logistic regression differ in their last bits.
     """

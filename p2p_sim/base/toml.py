@@ -60,15 +60,17 @@ EITHER = (
 )
 """Keys that exclude each other: a scenario has only one of them."""
 WORD = re.compile(r"[^\W\d][\w./-]{0,250}")
-"""Pattern of a text that needs no quotes, such as a name or a path: a letter or "_", then also digits and "./-"."""
+"""Pattern of a text that needs no quotes, such as a name or a path: it begins with a letter or "_"; digits and "./-"
+may follow, too.
+"""
 
 
 def parse_overrides(overrides: Iterable[str]) -> list[tuple[str, Any]]:
     """The keys and values of several texts "dotted.key=value".
 
     Raises:
-        InputError: a text has no key or no usable value, or two texts set keys that exclude each other, as each fixes
-        the amount of noise.
+        InputError: a text has no key or no usable value, or two texts set keys that exclude each other because each
+        fixes the amount of noise.
     """
     changes = [parse_override(override) for override in overrides]
     check_either(changes)
@@ -76,9 +78,9 @@ def parse_overrides(overrides: Iterable[str]) -> list[tuple[str, Any]]:
 
 
 def check_either(changes: Iterable[tuple[str, Any]], option: str = "--set ") -> None:
-    """Raise InputError if changes of a scenario set two keys of which it may have only one; otherwise the later change
-    would win silently. Each of these keys fixes the amount of noise: mechanism.target_epsilon, mechanism.flip_prob,
-    mechanism.noise_multiplier and mechanism.randomizer.epsilon.
+    """Raise InputError if changes of a scenario set two keys of which it may have only one. Without this check, the
+    later change would win silently. Each of these keys fixes the amount of noise: mechanism.target_epsilon,
+    mechanism.flip_prob, mechanism.noise_multiplier and mechanism.randomizer.epsilon.
 
     Args:
         changes: dotted keys and their values; a value may be a table with such keys. option: the text before each

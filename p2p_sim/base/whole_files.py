@@ -36,8 +36,8 @@ def writing(where: Path) -> Iterator[None]:
 
 @contextmanager
 def directory_made(directory: Path) -> Iterator[None]:
-    """A context that makes a directory and its missing parents. If the work fails, it removes new directories that are
-    empty.
+    """A context that makes a directory and its missing parents. If the work in the context fails, those of the new
+    directories that are empty are removed.
 
     Raises:
         OSError: the directory cannot be made.
@@ -47,7 +47,7 @@ def directory_made(directory: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(OSError):  # one of them is not empty
+        with suppress(OSError):  # a directory is not empty
             for path in missing:
                 path.rmdir()
         raise
@@ -60,7 +60,9 @@ def partial_of(path: Path) -> Path:
 
 @contextmanager
 def in_place_of(path: Path) -> Iterator[Path]:
-    """A context with a temporary path, whose file replaces `path` if the work succeeds, and is removed if it fails."""
+    """A context with a temporary path. The file there replaces `path` if the work in the context succeeds; else it is
+    removed.
+    """
     partial = partial_of(path)
     try:
         yield partial

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMULA = re.compile(r"[=+@＝＋－＠'\t\r\n]|-(?!\d+(\.\d+)?(e[-+]?\d+)?$)", re.IGNORECASE)
-"""Matches the beginning of a text that spreadsheets may run as a formula, or an apostrophe, but no negative number."""
+"""Matches a text that spreadsheets may run as a formula, and a text that begins with an apostrophe. It does not match a
+negative number."""
 
 
 def four_digits(value: float, up: bool) -> float:
@@ -60,8 +61,8 @@ def card(title: str, lines: Iterable[tuple[str, str]], notes: Iterable[str] = ()
 
 
 def as_text(cell: object) -> object:
-    """A cell as it is written to a CSV file: a text that could be a formula gets an apostrophe in front, which readers
-    of the file have to remove.
+    """A cell as it is written to a CSV file: a text that spreadsheets could run as a formula gets an apostrophe in
+    front. Readers of the file have to remove it.
 
     >>> [as_text(cell) for cell in ("=1+1", "-x", "'a", "-0.5", -0.5, "a-b")]
     ["'=1+1", "'-x", "''a", '-0.5', -0.5, 'a-b']

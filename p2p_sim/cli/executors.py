@@ -1,4 +1,6 @@
-"""The executors of runs, sweeps and searches: objects that do this work; the commands' options choose them."""
+"""The executors of runs, sweeps and searches. An executor is an object that does this work; a command's options choose
+it.
+"""
 
 import os
 from collections.abc import Mapping
@@ -49,8 +51,8 @@ def for_sweep(plan: SweepPlan, workers: int | None, dask: str | None, split: str
 
 def _check(workers: int | None, split: str | None, dask: str | None) -> None:
     """Raise InputError if the values of the options --workers, --split and --dask cannot be used: a number of workers
-    outside 1 to 1024, a number of workers together with a Dask cluster, or another way to split than "shards". None:
-    not given.
+    outside 1 to 1024, a number of workers together with a Dask cluster, or another way to split than "shards". A value
+    is None if its option is not given.
     """
     if workers is not None and dask is not None:
         raise InputError(f"--workers {workers}: does not go with --dask, whose cluster sets the number of workers")

@@ -159,7 +159,7 @@ def _exports(
     return exports
 
 
-# commands stand in the help in the order in which they are added
+# the help lists commands in the order in which they are added
 for command in (new, sweep, tune, plot, compare, report, explore, scenarios, data, cite):
     app.command()(command)
 
@@ -235,7 +235,7 @@ def network(
     from p2p_sim.replicate import check, directory_of, draw, observe, record
     from p2p_sim.results import NETWORK
 
-    # mistakes in the options come to light before the replicate runs
+    # the options are checked before the replicate runs
     check_data_dir(data_dir)
     chosen = load(scenario, overrides, None)
     directory = out or directory_of(chosen, data_dir) / NETWORK

@@ -52,7 +52,7 @@ def new(
     from p2p_sim.cli.printing.numbers import say
     from p2p_sim.replicate import default_directory
 
-    # a copy of a scenario, or a scenario for a table: options of the two do not mix
+    # options for a copy of a scenario do not mix with options for a scenario of a table
     if data is None:
         if label is not None:
             raise InputError(f"--label {label}: names a column of a table; give the table with --data FILE")
@@ -91,7 +91,7 @@ COMMENTS = {
     "standardise": "numbers get mean 0 and standard deviation 1",
     "proposed": "the keys above were chosen by looking at the rows",
 }
-"""The comment beside each key of a table in the new file."""
+"""The comment that the new file has beside each key of a population of kind "table"."""
 TABLE = """\
 # {data}: what does a learner get from exchanged labels, and what does it find out about any one user?
 name = "{name}"
@@ -128,7 +128,8 @@ class NewScenario:
     """A scenario file that was written.
 
     notes: lines on what the file was made from. identity: the hash of the scenario, if it was made for a table; None
-    for a copy. loss: advice on the columns that are left out, if they are more than the features; else empty.
+    for a copy. loss: advice on the columns that are left out, if more columns are left out than used as features; else
+    empty.
     """
 
     path: Path
@@ -207,7 +208,8 @@ def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, st
 def proposed(rows: int) -> tuple[int, int]:
     """How many clusters are proposed for a table, and for how many users: √users clusters, at most 100.
 
-    There are then about as many clusters as users in each. The labels are not used, so this costs no privacy.
+    With √users clusters, a cluster has approximately as many users as there are clusters. The labels are not used, so
+    the proposal costs no privacy.
 
     Args:
         rows: number of rows with a label; 80% of them are users, the others are held out.

@@ -44,7 +44,7 @@ class Command(TyperCommand):
         Args:
             ctx: Click's context of the call. formatter: Click's writer of the help text.
         """
-        # an argument's record has its metavar twice, so the name is taken from the parameter
+        # a help record has an argument's name (metavar) twice, so the name is taken from the parameter
         parts: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
@@ -172,7 +172,7 @@ Quiet = Annotated[
 
 
 def one_of(*names: str) -> Callable[[], list[str]]:
-    """A function that returns the given values; the shell offers them when it completes an option."""
+    """A function that returns a list of the given names. The shell offers them when it completes an option."""
     return lambda: list(names)
 
 
@@ -189,7 +189,8 @@ FIGURES = (".png", ".pdf", ".svg")
 def check_file(option: str, path: Path | None, endings: tuple[str, ...]) -> None:
     """Raise InputError if a file for an option's output has an ending that is not allowed, or cannot be written.
 
-    option: the option's name, for the message. path: the file; None is allowed. endings: allowed ones, such as ".png".
+    option: the option's name, which the message has. path: the file; None is allowed. endings: the allowed endings,
+    such as ".png".
     """
     if path is None:
         return

@@ -192,7 +192,7 @@ def certify(
     from p2p_sim.cli.printing.privacy_answers import print_certified
     from p2p_sim.privacy import Question, certified, verifier_source
 
-    # both files must be new, which is checked first, since the proof may take long
+    # first check that both files are new, since the proof may take long
     _check_new("--out", out)
     program = None if verifier is None else verifier / verifier_source().name
     if program is not None:
@@ -209,8 +209,8 @@ def certify(
 
 
 def _check_new(option: str, path: Path) -> None:
-    """Raise InputError if a path already exists, or its folder does not exist, so that no new file can be written
-    there. option: the command's option that named the path, such as "--out", for the message.
+    """Raise InputError if no new file can be written at a path, because it exists already or its folder does not exist.
+    option: the command's option that named the path, such as "--out", for the message.
     """
     if path.exists():
         raise InputError(f"{option} {path}: exists already; choose another name")

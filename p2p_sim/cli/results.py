@@ -1,4 +1,4 @@
-"""The commands that read results directories, and the one that opens the explorer on them."""
+"""The commands that read results directories, and the command that opens the explorer on them."""
 
 from importlib.util import find_spec
 from pathlib import Path

@@ -103,9 +103,9 @@ def load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scenar
 def against_randomised_response(
     chosen: "Scenario", finished: "SweepResult", file: Path, *, overrides: list[str] | None, data_dir: Path | None
 ) -> str:
-    """A line for the shell that runs randomised response, with the α of a finished exchange, on the same users, and
-    then compares the two results. Empty if the exchange has no flip probability in some replicate, or the scenario
-    cannot run with randomised response.
+    """A line for the shell with two commands. The first runs randomised response, with the α of a finished exchange, on
+    the same users. The second compares the two results. The line is empty if the exchange has no flip probability in
+    some replicate, or if the scenario cannot run with randomised response.
 
     Args:
         chosen: the scenario that ran. finished: its results. file: the scenario's file. overrides: the texts
@@ -118,7 +118,7 @@ def against_randomised_response(
     alpha, target = finished.rows["flip_prob"], getattr(chosen.mechanism, "target_epsilon", None)
     if alpha.isna().any():
         return ""
-    # the mechanism's own keys make way for α, or for the target if α was calibrated anew in each replicate
+    # α replaces the mechanism's own keys; if α was calibrated anew in each replicate, the target ε replaces them
     changes = [change for change in overrides or () if not change.strip().startswith(("mechanism", "engine"))]
     changes.append("mechanism.kind=randomized_response")
     same = alpha.nunique() == 1
@@ -163,9 +163,9 @@ def cite(
 
 
 def _scenarios(path: Path, overrides: list[str] | None) -> "list[Scenario]":
-    """The scenario of a file, in a list. For a sweep file: scenarios that together use every kind of mechanism,
-    learner, network and the like that some point of the sweep (a combination of its values) uses, so that all that it
-    rests on is cited.
+    """The scenario of a file, in a list. For a sweep file, the list has several scenarios. Together they use every kind
+    of mechanism, learner, network and the like that any point of the sweep (a combination of its values) uses. So
+    everything that the sweep rests on is cited.
 
     path: file or name. overrides: texts KEY=VALUE that change keys; None: no changes.
     """

@@ -99,8 +99,8 @@ class AdversariesConfig(Config):
     @property
     def hiding_nobody(self) -> tuple[str, ...]:
         """The names of the roles ("liars", "sybil" or "free_riders") that some users have and that answer with a fixed
-        class or not at all. In a label exchange, a user's label is hidden among the noisy labels of others whom the
-        sender of a submission may have asked; such answers say nothing of a noisy label, and so hide nobody.
+        class or not at all. In a label exchange, a user's label is hidden among the noisy labels of other users whom
+        the sender of a submission may have asked. An answer that does not depend on a noisy label hides nobody.
         """
         fixed = [role for role in ("liars", "sybil") if getattr(self, role).answer in ("zero", "one")]
         return tuple(role for role in (*fixed, "free_riders") if getattr(self, role).share > 0)
@@ -165,7 +165,7 @@ class Roles:
         answer[some("liar", config.liars.share)] = _CODE[config.liars.answer]
         answer[sybil] = _CODE[config.sybil.answer]
         prober = nobody
-        if config.sybil.probe_every_s is not None:  # the first of the adversary's users in each cluster asks
+        if config.sybil.probe_every_s is not None:  # the first of the adversary's users in each cluster asks everybody
             prober = nobody.copy()
             users = np.flatnonzero(sybil)
             cluster = np.searchsorted(shard.offsets, users, side="right")
@@ -197,8 +197,8 @@ def _first_of_each_cluster(
 
     Args:
         shard: the users, in whole clusters. key: (m,) random numbers, so that the choice is random. share: from 0 to
-        below 1. rank: (m,) such as minus the number of neighbours, to choose the users with the largest number; None:
-        only `key` orders the users.
+        below 1. rank: (m,) for example minus the number of neighbours, so that the users with the most neighbours are
+        chosen; None: only `key` orders the users.
     """
     sizes = np.diff(shard.offsets)
     cluster = np.repeat(np.arange(sizes.size), sizes)

@@ -2,8 +2,9 @@
 
 Users who ask several peers pass on the commonest of these peers' noisy labels.
 
-This is the definition. The module `engines` draws all submissions at once from the same law; the modules `processes`
-and `batched_exchange` send the messages over a network. Tests compare all of these with this function.
+This function is the definition of the exchange. The module `engines` draws all submissions at once from the same law;
+the modules `processes` and `batched_exchange` send the messages over a network. Tests compare all of these with this
+function.
 """
 
 from collections import Counter
@@ -44,7 +45,8 @@ def label_exchange(
         for user in cluster:
             # she fetches the noisy labels of k random users of her cluster, perhaps her own, perhaps one twice
             fetched = [int(noisy[cluster[int(rng.integers(len(cluster)))]]) for _ in range(peers)]
-            # with probability θ she passes on the commonest label; of equally common ones the first (order is random)
+            # with probability θ she passes on the commonest label; of several equally common labels she passes on the
+            # one fetched first, which is a random one
             if rng.random() < sampling_rate:
                 released[user] = Counter(fetched).most_common(1)[0][0]
     return released

@@ -1,4 +1,4 @@
-"""The label exchange as a protocol of messages (Algorithm 2 of the clustering paper), run by the event engine.
+"""The label exchange as a protocol of messages (Algorithm 2 of Esfandiari et al.), run by the event engine.
 
 A user starts and asks a peer of her cluster for the peer's noisy label. If the reply comes in time, she submits the
 label to the learner with probability θ. A noisy label is drawn once, and every request for it gets the same answer. If
@@ -40,8 +40,8 @@ def message_kind(event: int, attempt: int = 0, copy: int = 0, hop: int = 0) -> i
     Args:
         event: 0 a user starts, 1 request, 2 reply, 3 submission, 4 time-out of a request, 5 an adversary's request
         to everybody, 6 the answer to such a request. attempt: number of the request among all requests of its user,
-        from 0. copy: number of the message's copy, 0 to 3; odd for a duplicate by the network. hop: number of the step,
-        from 0 and below 64, if the request walks from user to user.
+        from 0. copy: number of the message's copy, 0 to 3; odd for a duplicate that the network made. hop: number of
+        the step, from 0 to 63, if the request walks from user to user.
     """
     return ((attempt * HOPS + hop) * COPIES + copy) * 8 + event
 
@@ -53,8 +53,8 @@ class ShardExchange(ExchangeRun):
         shard, network, streams, sampling_rate, roles, record, payload_bytes: as in `ExchangeRun`.
         payload: (shard.size, ...) the answer of each user, such as her noisy label, drawn once; if users ask several
             peers, each answer is one label.
-        probe_every_s: seconds between the requests of an adversary who asks everybody. num_classes: K.
-        asking: how many peers each user asks.
+        probe_every_s: seconds between the requests of an adversary who asks everybody. num_classes: number of classes
+            of labels. asking: how many peers each user asks.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ShardExchange(ExchangeRun):
         if not self._once:
             self.source = self.source.copy()
         probers = np.flatnonzero(self._roles.prober)
-        self._probers = np.full(len(shard.offsets) - 1, -1, dtype=np.int32)  # at most one in a cluster
+        self._probers = np.full(len(shard.offsets) - 1, -1, dtype=np.int32)  # at most one in a cluster; -1: none
         self._probers[np.searchsorted(shard.offsets, probers, side="right") - 1] = probers
         self.engine = Engine(self._handle)
 
@@ -139,8 +139,8 @@ class ShardExchange(ExchangeRun):
             self._on_probe(event, users, times)
 
     def _send(self, users: Users, times: Times, attempt: int) -> None:
-        """Send one request for each of m users. If a request will get no answer in time, its time-out is queued or,
-        where no time-out is set, it is counted as failed.
+        """Send one request for each of m users. For a request that will get no answer in time, the time-out is queued.
+        If no time-out is set, such a request is counted as failed.
 
         Args:
             users: (m,) who ask, numbered from the shard's first user. times: (m,) of sending, seconds. attempt: number
@@ -222,8 +222,8 @@ class ShardExchange(ExchangeRun):
     def _valid(
         self, users: Users, times: Times, attempt: int, copy: int
     ) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
-        """Two masks (m,) over m replies: which are the first to their request that come in time (None: all), and which
-        come after the time-out (None: none).
+        """Two masks (m,) over m replies. The first marks replies that are the first to their request and come in time
+        (None: all). The second marks those that come after the time-out (None: none).
 
         Args:
             users: (m,) who asked. times: (m,) of arrival, seconds. attempt: number of the request among all requests of
@@ -268,16 +268,16 @@ class ShardExchange(ExchangeRun):
 
         Args:
             users: (m,) who asked. times: (m,) when each has her label, seconds. attempt: number of the request among
-            all requests of its user, from 0. label: (m, ...) what they got; None: not looked up yet, which happens when
-            submissions arrive. source: (m,) whose label it is; None: that of the peer whom each user was drawn to ask
-            first. own: whether the users took their own labels, since no reply came.
+            all requests of its user, from 0. label: (m, ...) the labels that they got; None: labels are looked up only
+            when submissions arrive. source: (m,) whose label each user got; None: that of the peer whom she was drawn
+            to ask first. own: whether the users took their own labels, since no reply came.
         """
         if self._questions is None:
             if self._contents is not None and label is not None:
                 self._contents.held[users] = label
             self._submit(users, times, source, np.ones(users.size, dtype=np.bool_) if own else None)
             return
-        # where several are asked, `_on_reply` looks up every label and peer
+        # where users ask several peers, `_on_reply` looks up every label and peer
         self._questions.reply(users, attempt // self._each, cast(Payload, label), cast(Users, source), own)
         self._submit_majority(self._questions, self._questions.settle(users, times))
 

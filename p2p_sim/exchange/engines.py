@@ -1,4 +1,5 @@
-"""The engines of the exchange: messages over a simulated network, and one vectorised draw from the same law.
+"""The engines of the exchange. Two send messages over a simulated network; the third draws all submissions at once from
+the same law.
 
 A mechanism defines what is exchanged; an engine decides how it travels.
 """
@@ -28,13 +29,13 @@ Finished = tuple[ExchangeRun, Traffic]
 
 
 def served(queue: list[Finished], bandwidth_bps: float) -> Iterator[Finished]:
-    """Yields the exchanges of all shards with new, later arrival times: all submissions have passed the learner's link
-    one by one, in order of arrival, at the link's limited rate. If the network has duplicated a submission, only the
-    copy that arrives first uses the link.
+    """Yields the exchanges of all shards with new, later arrival times. These are the times at which the submissions
+    have passed the learner's link: one by one, in order of arrival, at the link's limited rate. If the network has
+    duplicated a submission, only the copy that arrives first uses the link.
 
     Args:
-        queue: for each shard (group of whole clusters), at least one: its finished run and its counts of messages.
-        bandwidth_bps: rate of the learner's link, bits per second.
+        queue: for each shard (group of whole clusters), its finished run and its counts of messages; at least one
+        shard. bandwidth_bps: rate of the learner's link, bits per second.
     """
     journey = queue[0][0].journey
     arrivals = [exchange.arrivals for exchange, _ in queue]
@@ -132,8 +133,9 @@ class Exchange:
     asking: Asking = ONE_PEER
 
     def run(self, population: People, network: Network, record: bool, part: Part) -> Submissions:
-        """Exchange the population's labels. The result has the submissions that the learner gets, by user; where
-        messages are simulated, also their times, counts of messages and the records from which privacy is computed.
+        """Exchange the population's labels. The result has the submissions that the learner gets, ordered by user.
+        Where messages are simulated, it also has the times of arrival, counts of messages, and the records from which
+        privacy is computed.
 
         Args:
             population: the users. network: the network, already drawn for these users. record: keep every delivered
@@ -153,7 +155,7 @@ class Exchange:
                 users.append(block.user)
                 labels.append(block.payload)
             return Submissions(users.values(), labels.values())
-        # records by shard, in order; `law`: an unknown fetch law, with the reason; None: the law is computed
+        # records by shard, in order; `law`: the reason why the law of the fetches is unknown; None: it is computed
         law = OWN_PROTOCOL if self.protocol is not None else SEVERAL_PEERS if self.asking.several else None
         traffic, times = Traffic(), [np.zeros(0)]
         records, messages, traces = list[NetworkRecord](), list[Messages](), list[MessageTrace]()
@@ -178,8 +180,8 @@ class Exchange:
 
     def _answers(self, population: People, network: Network, shards: Shards) -> Iterator[ShardAnswers]:
         """Yields for each shard, a group of whole clusters, the answers (m, ...) that its m users give to requests, and
-        the users' roles. An answer is a payload that the randomizer draws from the true label, such as a noisy label;
-        for a user who lies it is another class. The roles say who lies, never answers, asks everybody, or pools what
+        the users' roles. An answer is a payload that the randomizer draws from the true label, such as a noisy label. A
+        user who lies answers with another class. The roles say who lies, never answers, asks everybody, or pools what
         she sees.
         """
         if self.adversaries != NOBODY:
@@ -195,9 +197,9 @@ class Exchange:
             yield ShardAnswers(shard, roles.lie(payload, population.num_classes), roles)
 
     def _draw(self, population: People, network: Network, shards: Shards) -> Iterator[Submissions]:
-        """Yields all submissions, block by block of users: (m,) who submits, ascending, and (m, ...) the noisy label or
-        other payload that each of them passes on. No message is simulated: for each user, a random peer and whether she
-        submits are drawn, and the peer's answer is looked up.
+        """Yields all submissions, a block of users at a time. Each item has the users who submit, (m,), ascending, and
+        the noisy label or other payload that each of them passes on, (m, ...). No message is simulated: for each user,
+        a random peer and whether she submits are drawn, and the peer's answer is looked up.
 
         Args:
             population: the users. network: has the random streams and who may ask whom. shards: the groups of whole

@@ -1,4 +1,4 @@
-"""One shard's run of an exchange, message by message: counts of its traffic, what was delivered, and what arrived."""
+"""One shard's run of an exchange, message by message: its traffic, the delivered messages, and what the learner got."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -28,7 +28,8 @@ class Arrivals:
     If there are more than `EXACT`, times are rounded to 17 significant bits and counted by value, so that a quantile is
     right to one part in 130,000. A quantile depends only on the times, not on their order or on the pieces.
 
-    times: times without rounding, in pieces. values, counts: (V,) rounded times, ascending, and the number of each.
+    times: times without rounding, in pieces. values, counts: (V,) distinct rounded times, ascending, and how often each
+    occurred.
     """
 
     times: list[NDArray[np.float64]] = field(default_factory=list)
@@ -63,7 +64,8 @@ class Arrivals:
         """Save memory: round the arrival times that are still kept singly to 17 significant bits, and keep from now on
         only how often each rounded time occurred.
         """
-        values = np.concatenate([np.zeros(0), *self.times]).view(np.int64)  # times and their bits have the same order
+        # times are not negative, so that their bits, read as whole numbers, have the same order
+        values = np.concatenate([np.zeros(0), *self.times]).view(np.int64)
         self.times = []
         values += 1 << (DROPPED - 1)
         values >>= DROPPED
@@ -233,7 +235,7 @@ class Ledger:
 
     def trace(self) -> MessageTrace:
         """All messages as they were sent, lost ones included, and the moments at which requests expired. Both are empty
-        if messages were not kept. The part on when users were online is None here.
+        if messages were not kept. The field `online`, which would say when users were online, is None.
         """
         return MessageTrace(Sent.join(self._sent), Spans.join(self._expired), online=None)
 
@@ -245,7 +247,8 @@ class Ledger:
 
     def traffic(self, learner_bytes: int) -> Traffic:
         """The counts of requests and of messages sent, lost, duplicated, delivered and so on, with the time of the last
-        event, in seconds. learner_bytes: size of a message to the learner, for the count of bytes that it received.
+        event, in seconds. learner_bytes: size of a message to the learner, from which the bytes that it received are
+        computed.
         """
         to_learner = self.counts["learner_messages"] * learner_bytes
         return Traffic(**self.counts, learner_bytes=to_learner, completion_time_s=self._last)
@@ -284,7 +287,7 @@ class ExchangeRun(ABC):
         )
         self.ledger = Ledger(shard.start, record)
         self.source = self.journey.choices.peer
-        """(m,) for each user the user whose label she passes on, if a submission of hers arrives."""
+        """(m,) for each user, whose label she passes on; it has a meaning only if a submission of hers arrives."""
         self.fallback = np.zeros(shard.size, dtype=np.bool_)
         """(m,) which users pass on their own label because no reply came."""
         self.arrival = np.full(shard.size, NEVER)
@@ -300,7 +303,7 @@ class ExchangeRun(ABC):
 
     @abstractmethod
     def submissions(self) -> ReceivedLabels:
-        """The submissions that arrived in time, in order of user, not of arrival: the learner sees a set."""
+        """The submissions that arrived in time, in order of user, not of arrival, since the learner sees a set."""
 
     @property
     def arrivals(self) -> Floats:

@@ -25,7 +25,8 @@ class MessageContents:
     """The payloads of one shard's messages on a network whose faults change payloads.
 
     Args:
-        payload: (m, ...) the answer of each user. faults: the network's faults. num_classes: K.
+        payload: (m, ...) what each user answers when she is asked. faults: the network's faults. num_classes: number K
+        of classes.
     """
 
     def __init__(self, payload: Payload, faults: Faults, num_classes: int) -> None:
@@ -33,12 +34,13 @@ class MessageContents:
         self.held, self.submitted = payload.copy(), payload.copy()
         """(m, ...) the payload that each user passes on, and the payload that the learner got first from her."""
         self.coming: dict[int, Payload] = {}
-        """By kind of message: (m, ...) the payload with which it arrives, for each user who asks or submits."""
+        """For each kind of message: (m, ...) the payloads with which its messages arrive, by the user who asks or
+        submits."""
 
     def send(self, kind: int, messages: InTransit) -> None:
         """Note the payloads with which the messages of one kind will arrive; faults of the network may have changed
-        them. Nothing is noted for requests, which carry no label. A submission carries the label that its user holds, a
-        reply the sender's own answer.
+        them. Nothing is noted for requests, which carry no label. A submission carries the label that its user holds. A
+        reply carries the sender's own answer.
 
         Args:
             kind: the number of this kind of message, by which the payloads are found again on arrival. messages: the
@@ -52,12 +54,12 @@ class MessageContents:
 
 
 class Questions:
-    """The replies to users' questions, if users ask several peers: each peer is asked one question.
+    """The replies to users' questions, for users who ask several peers. Each peer is asked one question.
 
     numbers: (m,) number of questions of each user; most: the largest of these numbers. labels, peers: (m, most) label
     and sender of each reply. settled: (m,) how many of a user's questions have a reply or were given up. last_s: (m,)
-    when the last of these was settled, seconds. own: (m,) whether a user uses her own label in place of a reply that
-    did not come.
+    when the last of these questions was settled, in seconds. own: (m,) whether a user uses her own label in place of a
+    reply that did not come.
     """
 
     def __init__(self, numbers: NDArray[np.int64]) -> None:
@@ -68,8 +70,8 @@ class Questions:
         self.own = np.zeros(size, dtype=np.bool_)
 
     def settle(self, users: Users, times: Times) -> Users:
-        """Note for each of m users that one of the peers whom she asks has replied, or that she gave up on that peer;
-        returns the users who now wait for none of their peers.
+        """Note for each of m users that one of the peers whom she asks has replied, or that she gave up on that peer.
+        Returns those of these users who now wait for no peer.
 
         Args:
             users: (m,) numbered from the shard's first. times: (m,) when this happened, seconds; the latest is kept

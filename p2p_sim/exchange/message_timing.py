@@ -1,9 +1,10 @@
 """Times and losses of a shard's messages, as functions of the user, her attempt, and any peer whom she might ask.
 
-A leg is a kind of message, such as "request" or "reply". The random numbers of each time, loss and choice have an
-address of their own (leg, user, attempt, copy, hop), so neither the order of events nor a fault of other messages
-changes them. The event engine delivers messages according to these functions. To compute privacy on a network as it
-turned out, they are also evaluated for peers whom a user did not draw.
+A leg is a kind of message, such as "request" or "reply". The random number of each time, loss and choice has an address
+of its own: the leg, the user, and the numbers of the attempt, of the copy and of the step (hop) of a random walk. So
+neither the order of events nor a fault of other messages changes these numbers. The event engine delivers messages
+according to these functions. To compute privacy on a network as it turned out, they are also evaluated for peers whom a
+user did not draw.
 """
 
 from collections.abc import Iterator
@@ -67,12 +68,12 @@ class MessageTiming:
         self._streams, self._law = streams, network.latency
         self._uniforms: dict[tuple[str, int], Uniforms] = {}
         everybody = np.arange(shard.size, dtype=np.int32)
-        # when each user starts, seconds: at a random time, or when she is next online
+        # when each user starts, seconds: at a random time or, if she is offline then, when she is next online
         self.start = streams.generator("start", shard.index).random(shard.size)
         self.start *= config.start_window_s
         if availability is not None:
             self.start = availability.next_online(everybody, self.start)
-        # whom each user asks first, and whether she submits; the entries of a gossip view depend on the time
+        # whom each user asks first, and whether she submits; whom she may ask from a gossip view depends on the time
         view = config.peers if isinstance(config.peers, GossipView) else None
         self._peers = Peers(shard, streams, overlay, self.hops, view)
         blocks = list(self._peers.choices(sampling_rate))
@@ -131,9 +132,9 @@ class MessageTiming:
     # -- the timetable -----------------------------------------------------------------------------------------------
 
     def in_question(self, attempt: int) -> int:
-        """How often a request has been repeated by now: 0 for the first request to one peer whom a user asks, above 0
-        for its repetitions after time-outs. If at most r requests are sent for each peer whom she asks, this is
-        `attempt` modulo r. attempt: number of the request among all requests of its user, from 0.
+        """A request's number within its question: 0 for the first request, above 0 for its repetitions after time-outs.
+        A question is a user's attempt to get the label of one peer. If at most r requests are sent for each question,
+        this is `attempt` modulo r. attempt: number of the request among all requests of its user, from 0.
         """
         return attempt % self.config.on_timeout.attempts
 
@@ -205,16 +206,16 @@ class MessageTiming:
         return times
 
     def exists(self, messages: InTransit) -> Bools:
-        """Which of m possible duplicates the network really made, (m,). messages: these duplicates; their copy number
-        is odd, and they are at the first step of their walk, because messages are duplicated only there.
+        """Which of m possible duplicates the network really made, (m,). messages: these duplicates. Their copy number
+        is odd. They are at the first step of their walk, because messages are duplicated only there.
         """
         m = messages
         return self.faults.duplicated(replace(m, draw=partial(self._draw, f"{m.leg}-{m.copy}", m.attempt)))
 
     def answered(self, users: Users, attempt: int, path: list[Users]) -> FirstReply:
         """For each of m users, when the first reply to her request is back, in seconds, and the number of this reply's
-        copy, 0 to 3, since request and reply may each be duplicated. Only replies before the request's time-out count;
-        infinity: none comes.
+        copy, 0 to 3, since request and reply may each be duplicated. Only replies before the request's time-out count.
+        The time is infinite if none comes.
 
         Both are computed from the messages' random numbers without a simulation, since no user's messages depend on
         those of another user.
@@ -273,13 +274,14 @@ class MessageTiming:
         return times
 
     def arrives(self, users: Users, times: Floats, late: Bools | None = None) -> Bools:
-        """Whether the submissions of m users, if they sent any, would arrive as they did in the run, (m,): by the
-        deadline or, for some users, after it. The learner's link has no queue here.
+        """Which of m users' submissions would arrive, (m,), if each user sent one. A submission must arrive by the
+        deadline; for a user whose submission was late in the run, it must arrive after the deadline. The learner's link
+        has no queue here.
 
         Args:
             users: (m,) numbered from the shard's first. times: (m,) when each has her label, seconds. late: for every
             user of the shard, whether her submission came after the deadline in the run, so that only a late arrival
-            counts; None: none did.
+            counts; None: no submission was late.
         """
         c = self.config
         batch_s = c.batch_time_s

@@ -1,9 +1,10 @@
-"""Organisations that ask each other for released models: requests and replies over the simulated network.
+"""Requests for released models between organisations, and the replies, over the simulated network.
 
 The messages of one pair of organisations do not depend on those of another pair. Times and losses are therefore
 computed for all pairs at once; a simulation with one event for each message (`tests/reference/plain_models.py`) gives
-equal results. The random numbers of each travel time, loss and copy have an address of their own (leg, attempt, copy,
-pair). A model is released once: an organisation that asks again, or gets a duplicate, gets the same model.
+equal results. Each travel time, loss and copy has random numbers with an address of their own (leg, attempt, copy,
+pair); a leg is a request or a reply. A model is released once: an organisation that asks again, or gets a duplicate,
+gets the same model.
 """
 
 from collections.abc import Callable
@@ -37,7 +38,7 @@ class Delivered:
     arrival_s: (m,) when the asker first got the model before her request expired, seconds; inf if never.
     used: (m,) whether the model also came before the deadline.
     received: (m,) whether some copy of the model reached the asker at all, in time or late.
-    offline: (N,) whether each organisation was never online, or was offline when a message came to it.
+    offline: (N,) whether each organisation was never online, or was offline when some message reached it.
     """
 
     asker: Organisations
@@ -67,8 +68,8 @@ class Deliveries(NamedTuple):
 
 
 def neighbours(network: Network, organisations: int) -> AskingPairs:
-    """All pairs (asker, owner) of different organisations that may ask each other: those that are neighbours on the
-    network's overlay or, without an overlay, all. organisations: their number.
+    """All pairs (asker, owner) of different organisations that may ask each other: the pairs of neighbours on the
+    network's overlay, or all pairs if there is no overlay. organisations: their number.
 
     Raises:
         InputError: there are more than 250,000 pairs.
@@ -89,9 +90,9 @@ def exchange_models(
     network: Network, asker: Organisations, owner: Organisations, payload_bytes: NDArray[np.int64], record: bool = False
 ) -> Delivered:
     """The results of m requests; in each, one organisation asks another for its released model over the simulated
-    network. They say when the model arrived, if ever, and whether before the deadline; who was offline; and counts of
-    messages. An asker sends its request once it is online, and repeats it after a time-out if the network's setting
-    `on_timeout` allows more attempts.
+    network. The results tell when each model arrived, if ever, and whether it arrived before the deadline; which
+    organisations were offline; and how many messages there were. An asker sends its request once it is online, and
+    repeats it after a time-out if the network's setting `on_timeout` allows more attempts.
 
     Args:
         network: the network, already drawn for N organisations that form one cluster. asker: (m,) who asks. owner: (m,)
@@ -141,7 +142,7 @@ class _ModelRun:
         self.offline |= np.isinf(start)
         self.ledger.event(start[np.isfinite(start)])
         sent, end = start[self.asker], np.inf if c.deadline_s is None else c.deadline_s
-        # sent (m,): when each pair's next request is due; inf: its asker never comes online again
+        # sent (m,): when each pair's next request is due; inf if the pair's asker never comes online again
         for attempt in range(c.on_timeout.attempts):
             pairs = np.flatnonzero(np.isinf(self.arrival) & np.isfinite(sent) & (sent <= end))
             self.ledger.counts["fetches"] += pairs.size
@@ -190,8 +191,8 @@ class _ModelRun:
         Args:
             kind: REQUEST (asker to owner) or REPLY (owner to asker). pairs: (p,) indices of the pairs. times: (p,) of
             sending, seconds. attempt: number of the request, from 0. copy: number of the copy: an odd number is the
-            network's duplicate of the number before it, which exists for some pairs only. Requests have 0 and 1;
-            replies to the request 0 and 1, replies to its duplicate 2 and 3.
+            network's duplicate of the number before it, which exists for some pairs only. Requests have the numbers 0
+            and 1. Replies to the request have 0 and 1, and replies to the request's duplicate have 2 and 3.
         """
         c, counts, leg = self.config, self.ledger.counts, "request" if kind == REQUEST else "reply"
         sender, receiver = (self.asker, self.owner) if kind == REQUEST else (self.owner, self.asker)
@@ -211,7 +212,7 @@ class _ModelRun:
             times = times + 8.0 * sizes / c.bandwidth_bps
         if c.distance_s and self.network.overlay is not None:
             times = times + c.distance_s * self.network.overlay.distances(self.asker[pairs], self.owner[pairs])
-        # a message comes unless it is lost, and is delivered if its receiver is online then
+        # a message reaches its receiver unless it is lost; it is delivered if the receiver is online then
         survives = self.faults.survives(messages)
         comes = np.ones(pairs.size, dtype=np.bool_) if survives is None else survives
         arrives = comes
@@ -224,14 +225,14 @@ class _ModelRun:
         return Deliveries(pairs[arrives], times[arrives])
 
     def _next_online(self, organisations: Organisations, times: Floats) -> Floats:
-        """For each organisation, the given time itself if it is online then, else the time at which it comes back, in
-        seconds; infinity: never.
+        """For each organisation, the given time itself if the organisation is online then, else the time at which it
+        comes back, in seconds; infinity if it never does.
         """
         return times if self.availability is None else self.availability.next_online(organisations, times)
 
     def _draw(self, address: str, attempt: int) -> Callable[[str], Uniforms]:
-        """A function that gives, for a purpose such as "latency", the random numbers of certain messages, to be looked
-        up by pair of organisations.
+        """A function that takes a purpose such as "latency" and returns the random numbers of certain messages, which
+        are looked up by pair of organisations.
 
         Args:
             address: which messages: kind and number of the copy, such as "1-0". attempt: number of the request,
@@ -240,10 +241,10 @@ class _ModelRun:
         return lambda purpose: self.network.streams.uniforms(f"models-{purpose}-{address}", 0, attempt)
 
     def _who(self, ends: Organisations, pairs: Pairs) -> NDArray[np.int32]:
-        """The organisations at one end of each of p pairs, (p,), as integers of 32 bits, in which messages are counted
-        and noted.
+        """The organisations at one end of each of p pairs, (p,), as integers of 32 bits, the type in which messages are
+        recorded.
 
         Args:
-            ends: for all m pairs, (m,), the asker or the owner. pairs: (p,) indices of the chosen pairs.
+            ends: (m,) the asker of each of all m pairs, or the owner of each. pairs: (p,) indices of the chosen pairs.
         """
         return ends[pairs].astype(np.int32)

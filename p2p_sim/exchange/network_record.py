@@ -2,8 +2,8 @@
 
 A record takes the realised network as given: who was online, which messages were lost, who submitted. From the set of
 submissions a learner can know the submitted labels and at most this network, which does not depend on labels. Only the
-users' own choices remain random. A user's fetch law gives, for each user of her cluster, the probability that it is
-this user's label that she submitted.
+users' own choices remain random. A user's fetch law gives, for each user of her cluster, the probability that she
+submitted this user's label.
 """
 
 from dataclasses import dataclass, replace
@@ -20,10 +20,10 @@ from p2p_sim.network import CALIBRATED, Availability, GossipView, Overlay
 from p2p_sim.population import Shard
 
 ACCOUNTED = CALIBRATED | {"network.overlay", "network.peers", "network.availability"}
-"""Keys of faults that the laws below take into account; with any other fault, only the noise is sure to protect a
-label."""
+"""Keys of network faults that the laws below take into account; with any other fault, only the noise is sure to protect
+a label."""
 LARGEST_TABLE = 120_000_000
-"""Largest number of entries of a fetch law as a table, 12 bytes each."""
+"""Largest number of entries of a fetch law's table; each entry takes 12 bytes."""
 LARGEST_WALKS = 20_000_000
 """Largest number of entries of the table for random walks, whose rows have many different entries."""
 
@@ -35,8 +35,8 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Capped:
-    """A fetch law of which only upper bounds are known. caps: (m,) no peer of user i has a probability above caps[i],
-    which is 0 if the user submitted nothing.
+    """A fetch law of which only upper bounds are known. caps: (m,) user i submitted the label of any one peer with a
+    probability of at most caps[i]; 0 if she submitted nothing.
     """
 
     caps: Floats
@@ -47,8 +47,8 @@ class FetchTable:
     """The fetch law as a table.
 
     weights: (m, m) user i got the label of user j with probability weights[i, j]; rows of users who submitted nothing
-    are empty. requests: (m, m) in the rows of the coalition's members, the law of each label that the member gets,
-    whether she submits it or not. None: of other users' fetches, members may see more than the requests that they
+    are empty. requests: (m, m) in the row of each member of the coalition, the law of whose label she gets when she
+    asks, whether or not she submits it. None: members may see more of other users' fetches than the requests that they
     themselves answer, such as requests that they forward or requests that failed.
     """
 
@@ -73,13 +73,14 @@ FetchLaw = Uniform | Capped | FetchTable | Unknown
 
 def fetch_law(journey: MessageTiming, submitted: Bools, late: Bools | None = None) -> FetchLaw:
     """For users who submitted a fetched label, what is known of whose label it was, given the network as it turned out.
-    It is one of four: a table with the probability of each peer; that all who answer are equally likely; only an upper
-    bound of the probability of any peer; or nothing, with the reason in words. It covers all m users of a shard.
+    The result is one of four: a table with the probability of each peer; that all who answer are equally likely; only
+    an upper bound of the probability of any peer; or nothing, with the reason in words. The result covers all m users
+    of a shard.
 
     Args:
         journey: times and losses of messages, also of messages that users might have sent to other peers. submitted:
         (m,) which users passed on a fetched label. late: (m,) which users' submissions came after the deadline; None:
-        none.
+        none did.
     """
     config, overlay = journey.config, journey.overlay
     # the cases in order: first those of any network, last those of networks with an overlay
@@ -105,11 +106,12 @@ def _caps(journey: MessageTiming, users: Users, late: Bools | None) -> Floats:
     that she submitted the label of any one peer: 1/N, where at least N peers could have answered; 0 for users who
     submitted nothing.
 
-    If each attempt draws a peer anew, the probability is a weighted mean, over the attempts, of 1/N. If the same peer
-    is asked again, it is 1/N, where N counts the peers who could have answered any attempt. In a gossip network, each
-    user keeps a short list of random users of her cluster, which changes in time, and asks an entry of it; several
-    attempts may ask the same entry. A submission after the deadline has the bound 1, since an earlier reply would have
-    been in time. The exception is a run in which every attempt has one reply at most and a peer of its own.
+    If each attempt draws a peer anew, the probability is a weighted mean of 1/N over the attempts. If the same peer is
+    asked again, the probability is 1/N, where N counts the peers who could have answered any attempt. In a gossip
+    network, each user keeps a short list of random users of her cluster, which changes in time, and asks an entry of
+    it; several attempts may ask the same entry. A submission after the deadline has the bound 1, since an earlier reply
+    would have been in time. The exception is a run in which every attempt gets at most one reply and asks a newly drawn
+    peer.
 
     Args:
         journey: times and losses of messages. users: (u,) who submitted a fetched label. late: (m,) whether each user's
@@ -145,7 +147,7 @@ def _able(journey: MessageTiming, users: Users, attempt: int, late: Bools | None
         late: (m,) for every user of the shard, whether her submission came after the deadline and so must be late here
         too; None: none did.
     """
-    availability = cast(Availability, journey.availability)  # where all are always online, the law is uniform
+    availability = cast(Availability, journey.availability)  # where it is None, the law is uniform
     offsets, count = journey.shard.offsets, np.zeros(users.size, dtype=np.int64)
     cluster = np.searchsorted(offsets, users, side="right") - 1
     for trip in journey.trips(users, attempt, None):
@@ -162,8 +164,8 @@ def _able(journey: MessageTiming, users: Users, attempt: int, late: Bools | None
 
 def _neighbours(journey: MessageTiming, overlay: Overlay, users: Users, late: Bools | None) -> FetchLaw:
     """A table (m, m) for a shard's m users, each of whom asks a random neighbour on an overlay, the graph of who may
-    ask whom: the probability of each neighbour to be the one whose label was submitted, given the network as it turned
-    out. If the table would be too large, the result says that this is unknown.
+    ask whom. It has, for each user and each neighbour, the probability that the user submitted this neighbour's label,
+    given the network as it turned out. If the table would be too large, the result says that this law is unknown.
 
     Args:
         journey: times and losses of messages. overlay: the graph. users: (u,) who submitted a fetched label. late: (m,)
@@ -217,7 +219,7 @@ def _edges(overlay: Overlay, users: Users) -> Edges:
 def _edge_weights(
     journey: MessageTiming, users: Users, row: NDArray[np.int64], peer: Users, late: Bools | None
 ) -> Floats:
-    """For each of e edges from a user to a neighbour, (e,), a number in proportion to the probability that this
+    """For each of e edges from a user to a neighbour, (e,), a number proportional to the probability that this
     neighbour answered and that the user submitted the neighbour's label. Divided by their sum over a user's edges,
     these numbers are the law of whose label the user submitted. They follow from the times and losses that requests to
     this neighbour would have had.
@@ -244,10 +246,10 @@ def _edge_weights(
 
 
 def _member_requests(journey: MessageTiming, overlay: Overlay) -> "scipy.sparse.csr_array":
-    """The probabilities of whose labels the members of a coalition got when they asked, as a table (m, m). In a
-    member's line each neighbour who answers is equally likely; the lines of other users are empty. Members also see
-    labels that they do not submit, so the table holds for every label that a member gets, in time or late. It is only
-    right where no loss or delay depends on the neighbour.
+    """A table (m, m) for the members of a coalition: the probability of each user to be the one whose label the member
+    got when she asked. In a member's line each neighbour who answers is equally likely; the lines of other users are
+    empty. Members also see labels that they do not submit, so the table holds for every label that a member gets, in
+    time or late. The table is only right where no loss or delay depends on the neighbour.
 
     Args:
         journey: has the users' roles. overlay: the graph of who may ask whom.
@@ -277,10 +279,10 @@ def _table(entries: tuple[Floats, Users, NDArray[np.int64]], size: int) -> "scip
 
 
 def _walks(journey: MessageTiming, overlay: Overlay, users: Users) -> FetchLaw:
-    """A table (m, m) for a shard's m users, whose requests walk at random from neighbour to neighbour: the probability
-    of each user to be the end of the walk, whose label was submitted. It is computed as a power of the matrix of single
-    steps, and presupposes that every user forwards requests. If the table would be too large, the result says that the
-    probabilities are unknown.
+    """A table (m, m) for a shard's m users, whose requests walk at random from neighbour to neighbour. It has, for each
+    user, the probabilities with which her walk ended at each user of the shard, whose label she then submitted. The
+    table is computed as a power of the matrix of single steps, and presupposes that every user forwards requests. If
+    the table would be too large, the result says that the probabilities are unknown.
 
     Args:
         journey: has the number of steps. overlay: the graph on which requests walk. users: (u,) who submitted a
@@ -305,8 +307,8 @@ FLAGS = ("fetched", "own", "answers", "constant", "member", "probed")
 class NetworkRecord:
     """The network record of one shard of a run; every array (m,) has one entry for each user.
 
-    fetched, own: whether she passed on a fetched label, or her own label because no reply came. Submissions after the
-    deadline count too: the learner does not take them, but has seen them.
+    fetched: whether she passed on a fetched label. own: whether she passed on her own label because no reply came.
+    Submissions after the deadline count too: the learner does not take them, but has seen them.
     answers: whether she answers requests. constant: whether her answer is a class that is fixed beforehand. member:
     whether she pools what she sees with the learner. probed: whether an adversary who asks all users of the cluster got
     her answer.
@@ -336,7 +338,7 @@ class NetworkRecord:
         return int(np.count_nonzero(chosen) if self.users is None else self.users[chosen].sum())
 
     def summed(self) -> "NetworkRecord":
-        """The same record with fewer entries: one entry, with the number of its users, for all users of a cluster who
+        """This record with fewer entries: one entry, with the number of its users, for all users of a cluster who
         are alike. Users are alike if they agree in whether they submitted a fetched label, submitted their own, answer
         requests, answer a fixed class, pool what they see, and gave an answer to an adversary who asks everybody. The
         record must hold for every user of a cluster in the same way: either all who answer are equally likely to be the

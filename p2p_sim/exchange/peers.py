@@ -1,4 +1,5 @@
-"""Random draws that all engines (ways to simulate) share: how many peers a user asks, whom, and whether she submits.
+"""Random draws that all engines (ways to simulate) share: how many peers a user asks, whom she asks, and whether she
+submits.
 
 These are the draws of lines 5 and 9 of Algorithm 2 of the clustering paper.
 """
@@ -34,7 +35,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Peers:
-    """Draws the peers of a shard's users, who are numbered from the shard's first user; -1: the user has no neighbour.
+    """Draws the peers of a shard's users, numbered from the shard's first user; -1 means that a user has no neighbour.
 
     shard: the users, a group of whole clusters. streams: the replicate's random streams. overlay: the graph of who may
     ask whom in the shard; None: users ask any user of their cluster, themselves included. hops: number of steps of the
@@ -70,7 +71,8 @@ class Peers:
         position = rng.random(stop - start)
         if self.overlay is not None:
             return self._neighbour(np.arange(start, stop, dtype=np.int32), position)
-        # a uniform member of the user's cluster: floor(u·size), u a random multiple of 2**-53; in place to save memory
+        # the peer is a uniform member of the user's cluster: floor(u·size) for a random multiple u of 2**-53; arrays
+        # are changed in place to save memory
         offsets = self.shard.offsets
         low = int(np.searchsorted(offsets, start, side="right")) - 1
         high = int(np.searchsorted(offsets, stop, side="left"))
@@ -94,7 +96,7 @@ class Peers:
         if self.hops > 1:
             return self.path(users, attempt)[-1]
         if (view := self.view) is not None:
-            # a random slot of her view; slots are replaced in turn: slot s is s/view_size refreshes ahead of slot 0
+            # a random slot of her view; slots are replaced in turn: slot s is s/view_size of a refresh ahead of slot 0
             slot = np.floor(self.streams.uniforms("view-slot", self.shard.index, attempt).at(users) * view.view_size)
             # how often the slot's entry had been replaced when she asks: this numbers the entry
             epoch = np.floor(times / view.refresh_s + slot / view.view_size)
@@ -151,7 +153,7 @@ class Peers:
 
 
 NO_REPLY = -1
-"""The entry in arrays of labels that stands for: no reply came."""
+"""The entry in arrays of labels where no reply came."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,7 @@ class Asking:
 
     def numbers(self, users: NDArray[np.integer], streams: Streams, shard: Shard) -> NDArray[np.int64]:
         """How many peers each of m users asks, (m,). A user's number is drawn with the configured probabilities. The
-        engine that simulates each user as a process of her own uses the same random numbers, so both ways give equal
+        engine that simulates each user as a process of her own uses the same random numbers, so that it gives equal
         results.
 
         Args:

@@ -60,7 +60,7 @@ class ProcessExchange(SingleMessages):
         self._users = [Me(number, label, self) for number, label in enumerate(payload.tolist())]
         self._times_before = Counter[tuple[int, str]]()
         self.questions: list[PendingRequest] = []
-        # label and time of arrival, seconds, by user and the number of her submission
+        # (label, time of arrival in seconds) by (user, number of her submission)
         self._submitted = dict[tuple[int, int], tuple[float, float]]()
         self.source = self.source.copy()
 
@@ -76,7 +76,7 @@ class ProcessExchange(SingleMessages):
         try:
             self.clock.run()
         except Exception as raised:
-            # SimPy raises copies of an exception, each with the copied one as its cause; the original says where it was
+            # SimPy raises copies of an exception, each with the copied one as its cause; the original has the traceback
             first: BaseException = raised
             while (cause := first.__cause__) is not None and (type(cause), cause.args) == (type(first), first.args):
                 first = cause
@@ -89,8 +89,8 @@ class ProcessExchange(SingleMessages):
     def trace(self) -> MessageTrace:
         """What happened besides deliveries: messages as they were sent and moments at which requests expired (both
         empty if the run was not recorded), the users' periods online, and every request with its start, its time-out
-        and the time of its reply. Requests are numbered anew for each peer whom a user asks: 0 for the first request,
-        above 0 for repetitions after a time-out.
+        and the time of its reply. Requests are numbered anew for each question, an attempt to get the label of one
+        random peer: 0 for the first request, above 0 for repetitions after a time-out.
         """
         requests = self.questions
         return replace(
@@ -166,8 +166,8 @@ class ProcessExchange(SingleMessages):
         return Reply(self._users[user].noisy_label, user, own=True) if rule.fallback == "own_label" else None
 
     def submit(self, user: int, reply: Reply | int) -> None:
-        """Pass a label on to the learner, at once or, if the network's users submit in a batch, at the time set for it;
-        a label that comes after this time is not submitted.
+        """Pass a label on to the learner: at once or, if all users submit in a batch, at the time of the batch. A label
+        that comes after this time is not submitted.
 
         Args:
             user: who submits, numbered from the shard's first user. reply: the label, as the reply that brought it, or
@@ -228,8 +228,8 @@ class ProcessExchange(SingleMessages):
             )
 
     def coin(self, user: int, name: str, probability: float) -> bool:
-        """Whether a user's coin shows heads. It is drawn anew at each toss, except for the coin "submit" of the label
-        exchange, which is drawn before the run, as in the other engines.
+        """Whether a user's coin shows heads. The result is drawn anew at each toss, except for the coin "submit" of the
+        label exchange, which is drawn before the run, as in the other engines.
 
         Args:
             user: whose coin it is. name: the coin's name; coins of different names are independent. probability: that
@@ -258,8 +258,9 @@ class ProcessExchange(SingleMessages):
         return np.array(self._cluster(user), dtype=np.int32)
 
     def _number(self, user: int, purpose: str, numbers: int = 1) -> int:
-        """The index of a user's next random number in the sequence for a purpose, such as "request" or a coin. It is 0
-        at the first call; each later call gives the previous index plus the numbers that were reserved then.
+        """The index of a user's next random number in the sequence for a purpose, such as "request" or a coin. The
+        index is 0 at the first call. Each later call gives the previous index plus the number of indices that the
+        previous call reserved.
 
         Args:
             user: numbered from the shard's first user. purpose: what the numbers are for. numbers: how many numbers to
@@ -328,8 +329,8 @@ class ProcessExchange(SingleMessages):
         )
 
     def _on_request(self, user: int, question: PendingRequest, copy: int, path: list[int], hop: int) -> None:
-        """Handle a request that has reached `path[hop + 1]`: she forwards it on its random walk, or answers if she is
-        the last. A user whose role is to stay silent does neither.
+        """Handle a request that has reached a user, `path[hop + 1]`: she forwards it on its random walk, or answers it
+        if the walk ends with her. A user whose role is to stay silent does neither.
 
         Args:
             user: who asks. question: the request to which she awaits a reply. copy: 0, or 1 for the duplicate that the

@@ -1,4 +1,6 @@
-"""Protocols: what a user does once she has started, and how she answers. A protocol never gets a true label."""
+"""Protocols: what a user does after her start, and how she answers requests. A protocol never gets a true
+label.
+"""
 
 import math
 from abc import ABC, abstractmethod
@@ -27,7 +29,7 @@ class Reply:
     """A noisy label that a user got for her request.
 
     label: the label as it arrived. source: the user whose label it is, numbered from the shard's first user. own:
-    whether this is the user's own noisy label, taken because no reply came in time (the network's `on_timeout` may say
+    whether this is the user's own noisy label, taken because no reply came in time (if the network's `on_timeout` says
     so).
     """
 
@@ -147,7 +149,9 @@ class Me:
         return self._exchange.random_peer(self.number)
 
     def coin(self, name: str, probability: float) -> bool:
-        """Whether a coin shows heads, drawn anew at each toss; coins of different names are independent."""
+        """Whether a coin shows heads, with the given probability at each new toss; coins of different names are
+        independent.
+        """
         return self._exchange.coin(self.number, name, probability)
 
     def wait(self, seconds: float) -> simpy.Event:
@@ -171,7 +175,7 @@ class Me:
         self._exchange.send(self.number, peer, payload)
 
     def submit(self, reply: Reply | int) -> None:
-        """Pass a label on to the learner, who learns from each label together with her features."""
+        """Pass a label on to the learner, who learns from it together with the features of this user."""
         self._exchange.submit(self.number, reply)
 
 
@@ -199,7 +203,7 @@ class LabelExchangeProtocol(Protocol):
         if not replies or (len(replies) < number and not self.asking.answered):
             return
         if len(replies) < number:
-            yield me.online()  # she may have left when she gave up
+            yield me.online()  # she may be offline when she gives up waiting
         # with probability θ she passes on the commonest label among the replies
         if me.coin("submit", self.sampling_rate):
             me.submit(majority(replies))

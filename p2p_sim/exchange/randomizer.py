@@ -1,7 +1,7 @@
-"""Randomizers of labels, what protects a label once peers pass its payload on, and signed weights of noisy labels.
+"""Randomizers of labels, the privacy of a label whose payload peers pass on, and signed weights of noisy labels.
 
 A payload is the noisy message that a randomizer makes of a label. Signed weights undo the noise of labels on average;
-they give the modified loss of the clustering paper.
+they give the modified loss of the clustering paper (Esfandiari et al.).
 
 For a probability β of redrawing a label and a law q of the K classes, let Q[y', y] = (1-β) 1{y' = y} + β q(y'). For a
 noisy label y, the loss of Algorithm 1, Σ_y' Q⁻¹[y', y] ℓ(h, x, y'), weighs the loss ℓ(h, x, y') of each class y' with
@@ -22,12 +22,12 @@ from p2p_sim.privacy.rivals import ShuffledMessages
 
 Floats = NDArray[np.float64]
 PayloadKind = Literal["hard", "bits", "soft", "signed", "values"]
-"""What a payload is for the learner: a class, K bits, K probabilities, K signed weights, or a number."""
+"""The form in which the learner gets a payload: a class, K bits, K probabilities, K signed weights, or a number."""
 
 
 def signed_weights(labels: NDArray[np.integer], distribution: Floats, bias_correction: float) -> Floats:
-    """Weights of the K classes for each of m noisy labels, (m, K). A learner multiplies the loss of each class by its
-    weight, so that the noise is undone on average. For the noisy label z the weights are column z of Q⁻¹, where
+    """Weights of the K classes for each of m noisy labels, (m, K). A learner multiplies the loss of each class by the
+    class's weight, so that the noise is undone on average. For the noisy label z the weights are column z of Q⁻¹, where
     Q[y', y] = (1-β) 1{y' = y} + β q(y') is the probability that a label y becomes the noisy label y'. The weights of
     each label sum to one; only the weight of z itself can be above 0.
 
@@ -36,8 +36,8 @@ def signed_weights(labels: NDArray[np.integer], distribution: Floats, bias_corre
 
     Args:
         labels: (m,) noisy labels in 0..K-1. distribution: q, the law from which a changed label is drawn, (K,) or
-        one law for each label, (m, K); lines sum to one. bias_correction: β in [0, 1), the probability with which a
-        label was drawn anew; the weights undo such redraws.
+        one law for each label, (m, K); each law sums to one. bias_correction: β, at least 0 and below 1, the
+        probability with which a label was drawn anew; the weights undo such redraws.
 
     Raises:
         InputError: β is out of its range, or a label is.
@@ -64,8 +64,8 @@ class Randomizer(Protocol):
     @property
     @abstractmethod
     def local_epsilon(self) -> float:
-        """ε₀: the ε, with δ = 0, of one payload on its own, against somebody who knows whose it is. Neighbouring data
-        sets differ in the label.
+        """ε₀: the ε, with δ = 0, of one payload on its own, against an observer who knows whose payload it is.
+        Neighbouring data sets differ in one label.
         """
 
     @property
@@ -86,10 +86,10 @@ class Randomizer(Protocol):
 class Message(Randomizer, ABC):
     """A randomizer whose payloads may be exchanged: it states the privacy of a label once peers pass payloads on.
 
-    The methods here hold for any randomizer. A subclass about which more is known overrides them.
+    The methods of this class are valid for any randomizer. A subclass that knows better bounds overrides them.
 
     kind: the kind of its payloads, as `where_bounds_hold.Situation.message` names it. noun: the word for a payload.
-    releases: the kind of payload that the learner gets.
+    releases: the form in which the learner gets payloads.
     """
 
     kind: ClassVar[str]
@@ -105,15 +105,15 @@ class Message(Randomizer, ABC):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Further conditions, as sentences, under which ε₀ holds: the ε of one noisy message on its own. The conditions
-        that every kind of message has are not among them.
+        """Further conditions, as sentences, under which ε₀ holds; ε₀ is the ε of one noisy message on its own.
+        Conditions that apply to every kind of message are not included.
         """
         return ()
 
     @property
     def binary_flip_prob(self) -> float | None:
-        """The flip probability α, if messages are flipped labels of two classes, for which the papers state bounds;
-        None for other messages.
+        """The flip probability α if messages are flipped labels of two classes, for which papers state bounds; None for
+        other messages.
         """
         return None
 
@@ -133,32 +133,33 @@ class Message(Randomizer, ABC):
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
         """Numbers (m, K) for m payloads: their mean, given the true label y, is 1 for class y and 0 for the other
-        classes. None if such numbers are not known, or not needed, as for payloads that are classes: the probabilities
-        with which each class is sent are known.
+        classes. None if such numbers are unknown or not needed. They are not needed if payloads are classes, since the
+        probability with which each class is sent is known.
         """
         return None
 
     def alone(self, epsilon: float) -> Bracket:
-        """A lower and an upper bound of δ at a given ε for one payload on its own, against an observer who sees it and
-        knows whose it is.
+        """A lower and an upper bound of δ at a given ε for one payload on its own, against an observer who sees the
+        payload and knows whose it is.
         """
         return self.shuffled(1).delta(epsilon)
 
     def attained(self, delta: float) -> float:
-        """An ε such that no smaller ε holds at the given δ, for one payload on its own against an observer who sees it
-        and knows whose it is; 0 where no such ε is known. It shows how tight the certified ε is.
+        """An ε such that no smaller ε holds at the given δ, for one payload on its own against an observer who sees the
+        payload and knows whose it is; 0 if no such ε is known. This ε shows how tight the certified ε is.
         """
         return 0.0
 
     def advantage(self, num_classes: int) -> float:
-        """An upper bound of how much the probability of a right guess of the label grows for an observer who sees the
-        payload and knows whose it is. Before, all K labels are equally likely to her. num_classes: K.
+        """An upper bound of how much the payload raises an observer's probability of guessing the label right. The
+        observer knows whose payload it is; before she sees it, all K labels are equally likely to her. num_classes: K.
         """
         return local_advantage(self.total_variation, self.local_epsilon, num_classes)
 
     def shuffled(self, users: int) -> ShuffledMessages:
         """The accountant of one user's label, which computes δ at a given ε and ε at a given δ, against an observer who
-        sees the payloads of `users` users, the user's among them, in random order and without their owners.
+        sees the payloads of `users` users. The user's payload is among them; they are in random order, and their owners
+        are not shown.
         """
         return ShuffledMessages(users, self.local_epsilon, self.total_variation, self.caveats)
 
@@ -171,7 +172,7 @@ class Message(Randomizer, ABC):
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
         """The accountant of one user's label, which computes δ at a given ε and ε at a given δ, against an observer who
-        sees `submissions` messages. Each of them is the noisy message of a random one of `sources` users, the user
-        among them, and the observer does not see whose it is.
+        sees `submissions` messages. Each of them is the noisy message of one of `sources` users, drawn at random; the
+        user is one of these. The observer does not see whose message it is.
         """
         return replace(self.shuffled(sources), submissions=submissions)

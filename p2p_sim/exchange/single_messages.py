@@ -44,8 +44,8 @@ class SingleMessages(ExchangeRun):
         self, leg: str, sender: int, receiver: int | None, arrive: Callable[[float], None], *, owner: int,
         earlier: int = 0, attempt: int = 0, copy: int = 0, hop: int = 0, payload: float = -1,
     ) -> None:  # fmt: skip
-        """Send one message. If the network does not lose it, and the receiver is online at the time of arrival,
-        `arrive` is called then with the payload.
+        """Send one message. At the time of arrival, `arrive` is called with the payload, if the network does not lose
+        the message and the receiver is then online.
 
         Args:
             leg: kind of message: "request", "reply", "submission", "push" (sent unasked), or the "probe" of an
@@ -54,11 +54,10 @@ class SingleMessages(ExchangeRun):
             belongs; its random numbers are hers. earlier: how many request numbers are reserved for the owner's earlier
             questions; `earlier` + `attempt` says which of her random numbers decide on loss and travel time. attempt:
             number of the request for one question, from 0; for a submission, its number; -1: sent unasked. copy: number
-            of the copy; if it is odd and hop is 0, the message is a duplicate, which is sent only if the network makes
-            one. hop: number of the step of a request's random walk, from 0. payload: the label or number carried; -1:
-            none.
+            of the copy; if it is odd and hop is 0, the message is a duplicate, sent only if the network duplicates.
+            hop: number of the step of a request's random walk, from 0. payload: the label or number carried; -1: none.
         """
-        # loss and travel time come from the functions that the batched engine uses, called for one message
+        # loss and travel time come from the functions of the batched engine, here called for a single message
         j, counts, first = self.journey, self.ledger.counts, not (copy % 2 and hop == 0)
         now, ends = np.array([self.clock.now]), None if receiver is None else (single(sender), single(receiver))
         message = j.message(leg, single(owner), now, earlier + attempt, copy=copy, hop=hop, ends=ends)

@@ -14,16 +14,16 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Columns:
-    """A table whose columns, the fields of a subclass, are arrays of one length, (m,). types: NumPy's type of each
-    field, in order.
+    """A table whose columns are arrays of one length, (m,). The columns are the fields of a subclass. types: NumPy's
+    type of each field, in order.
     """
 
     types: ClassVar[tuple[type[np.generic], ...]]
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
-        """One table of the rows of several tables (of messages, say), one table below the other; without any table, a
-        table without rows.
+        """One table with the rows of several tables (of messages, say), one table below the other. If there are no
+        tables, it has no rows.
         """
         nothing = cls(*(np.empty(0, each) for each in cls.types))
         return cls(*map(np.concatenate, zip(*(vars(part).values() for part in [nothing, *parts]), strict=True)))
@@ -31,10 +31,10 @@ class Columns:
 
 @dataclass(frozen=True)
 class Sent(Columns):
-    """Messages as they were sent, the network's copies included. All arrays have one entry for each message.
+    """Messages as they were sent, including copies that the network made. All arrays have one entry for each message.
 
-    kind: REQUEST, REPLY or SUBMISSION. sender, receiver: user index, or LEARNER. attempt: number of the request, from 0
-    for each question; -1: sent unasked, which looks like a request.
+    kind: REQUEST, REPLY or SUBMISSION. sender, receiver: user index, or LEARNER. attempt: number of the request among
+    those for its question, from 0; -1: a message sent unasked, which looks like a request.
     sent_s: when the message was sent, seconds. arrives_s: when it comes to its receiver, seconds; infinity: it was lost
     on the way. forwarded: whether it is a request that a user passes on, as a step of a walk. duplicate: whether it is
     a copy that the network made. whose: user index of the owner of the noisy label that a reply or submission carries;
@@ -55,7 +55,9 @@ class Sent(Columns):
 
 @dataclass(frozen=True)
 class Spans(Columns):
-    """Periods of users. user: user index. begin_s, end_s: its start and end, seconds; equal for a single moment."""
+    """Periods of time, each of one user. user: user index. begin_s, end_s: start and end of the period, seconds; both
+    are equal for a single moment.
+    """
 
     types = (np.int32, np.float64, np.float64)
     user: Users
@@ -87,8 +89,8 @@ class MessageTrace:
     """The events of a run besides deliveries: messages sent, requests that expired, and users' periods online.
 
     sent: every message. expired: moments at which requests expired. online: periods in which users were online; their
-    end may be infinite; None: every user was always online. requests: the requests of users' processes; None: the
-    batched engine ran, which does not note them.
+    end may be infinite; None: every user was always online. requests: the requests of users' processes; None: they are
+    not known, since the batched engine ran, which does not note them.
     """
 
     sent: Sent
@@ -98,7 +100,7 @@ class MessageTrace:
 
     @staticmethod
     def join(parts: "list[MessageTrace]") -> "MessageTrace":
-        """One trace of several shards, shard by shard."""
+        """One trace with the events of several shards, shard by shard."""
         online = [part.online for part in parts if part.online is not None]
         requests = [part.requests for part in parts if part.requests is not None]
         return MessageTrace(
@@ -123,7 +125,7 @@ class Messages(Columns):
     time_s: delivery time, seconds.
     kind: REQUEST, REPLY or SUBMISSION.
     sender, receiver: user index, or LEARNER.
-    label: the noisy label carried; -1 in a request, and where messages carry more than a class.
+    label: the noisy label carried; -1 in a request, and in a message that carries more than a class.
     late: whether it is a reply that came after its request's deadline and was dropped.
     """
 

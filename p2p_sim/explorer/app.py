@@ -1,4 +1,4 @@
-"""The pages and answers of the explorer, as an ASGI application behind the guard that refuses other sites' requests."""
+"""The explorer, an ASGI application with pages and answers, behind a guard that refuses requests of other sites."""
 
 import asyncio
 import hashlib
@@ -38,7 +38,7 @@ PAGES = {
     "watch": "A sweep while it runs",
     "played": "The exchange, played",
 }
-"""The pages by address, with their headings."""
+"""The heading of each page, by the page's address."""
 KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 LANES = ("told", "curve", "needed", "film")
 """The kinds of questions that are answered in worker processes."""
@@ -46,7 +46,9 @@ FILM_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-scripts"
 }
-"""Headers of a film's page, which can run its own script, but can reach neither the explorer nor another server."""
+"""Headers of a film's page. With them the page can run its own script, but can reach neither the explorer nor another
+server.
+"""
 MOST_FILMS = 4
 """Largest number of films that are held in memory; a film that is no longer held has to be made anew."""
 Answer = Callable[[Request], Awaitable[Response]]
@@ -56,7 +58,8 @@ class Explorer:
     """The explorer's pages and answers.
 
     Args:
-        directories: results directories that may be read. lanes: for each of `LANES`, the object that answers.
+        directories: results directories that may be read. lanes: for each kind of questions in `LANES`, the object that
+        answers them.
     """
 
     def __init__(self, directories: ReadableDirectories, lanes: Mapping[str, Asker]) -> None:
@@ -82,8 +85,11 @@ class Explorer:
 
     @property
     def routes(self) -> list[Route]:
-        """For each path (after the token) that the explorer answers, a route to the function that answers it."""
-        # these are computed in threads of this process; questions of LANES may take minutes and go to worker processes
+        """The routes: for each path that the explorer answers, the function that answers it. A path is what follows the
+        token in the address.
+        """
+        # these answers are computed in threads of this process; questions of LANES may take minutes and go to worker
+        # processes
         computed: dict[str, Callable[[Request], dict[str, Any]]] = {
             "results": self._results,
             "runs": lambda request: self._runs.table(request.query_params.get("since", "")),
@@ -227,15 +233,15 @@ def application(
     host: str,
     started: Callable[[], Coroutine[Any, Any, None]],
 ) -> Guard:
-    """The explorer, local web pages on p2p-sim's results, as an ASGI application. It answers only requests that carry
-    the secret token.
+    """The explorer as an ASGI application. The explorer shows p2p-sim's results on local web pages, and answers only
+    requests that carry the secret token.
 
     Args:
         directories: results directories that may be read. lanes: for each kind of question that may take long, the
         object that passes it to a worker process; the kinds are "told" (ε or δ of an exchange), "curve" (a trade-off
         curve), "needed" (the noise for an ε) and "film" (an animation). token: secret text with which every path
-        begins. host: address and port. started: called when the server starts; its coroutine runs beside the server
-        until the end.
+        begins. host: address and port. started: a function that is called when the server starts; its coroutine runs
+        beside the server until the server ends.
     """
 
     @asynccontextmanager

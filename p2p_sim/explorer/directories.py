@@ -21,8 +21,8 @@ Standing = Literal["running", "finished", "incomplete", "damaged"]
 DEEPEST = 4
 """The number of levels of folders that are searched below each root directory."""
 LARGEST_READ = 64_000_000
-"""The size in bytes of the largest file of rows that is read for the list, which takes some seconds; of a larger file
-only the lines are counted."""
+"""The largest size, in bytes, of a file of rows that is read for the list of results; reading takes some seconds. Of a
+larger file only the lines are counted."""
 LineT = TypeVar("LineT")
 Stamp = tuple[tuple[str, int, int, int], ...]
 """Name, inode, size and time of change of each file of a directory, except its lock. The stamp changes when a file
@@ -40,7 +40,7 @@ class Listed:
 
 
 class _DirectoryReader:
-    """A reader of results directories, which keeps what it read until a directory's files change."""
+    """A reader of results directories. It keeps what it read of a directory until the files there change."""
 
     def __init__(self) -> None:
         self._read: dict[Path, tuple[Stamp, Listed]] = {}
@@ -134,7 +134,7 @@ class PromisedRows(NamedTuple):
 
 
 def promised_rows(manifest: Mapping[str, Any]) -> PromisedRows:
-    """The numbers of points (combinations of swept values) and of replicates (random repetitions) of each point that
+    """How many points (combinations of swept values), and how many replicates (random repetitions) of each point,
     results have when they are finished. manifest: the description of the results, already checked.
     """
     points = math.prod(len(axis["values"]) for axis in manifest.get("axes") or [])
@@ -162,7 +162,7 @@ def is_running(path: Path) -> bool:
 def _finished(path: Path, manifest: Mapping[str, Any]) -> Listed:
     """The entry, in the list of results, of a directory to which no process writes: it is finished or incomplete.
 
-    It is finished if its files have a row or a failure for every replicate that the manifest promises.
+    A directory is finished if its files have a row or a failure for every replicate that the manifest promises.
 
     Raises:
         Exception: the directory is damaged.
@@ -302,8 +302,8 @@ class ReadableDirectories:
     @cached_property
     def left_out(self) -> dict[str, list[str]]:
         """The published studies (results that come with a checkout of p2p-sim) that the explorer cannot show: for each
-        reason, in words, the names of studies. They have no table of measured values beside an ε, or their tables do
-        not say against whom an ε holds.
+        reason, in words, the names of studies. There are two reasons: a study has no table of measured values beside an
+        ε, or its tables do not say against whom an ε holds.
         """
         if self._published is None or not self._published.is_dir():
             return {}

@@ -1,4 +1,4 @@
-"""The page that plays an exchange: its fields, its faults, and its film, an animation in the browser."""
+"""The page that plays an exchange as a film (an animation in the browser): its fields, and the faults that they set."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -37,8 +37,8 @@ def _refusal(users: object) -> str:
 
 
 def film(fields: Mapping[str, str]) -> dict[str, Any]:
-    """The scenario's name ("name"), and one replicate (random repetition) of its exchange as an animation of the
-    messages, a whole HTML page ("film").
+    """A record of two entries: "name" is the scenario's name, and "film" is a whole HTML page, an animation of the
+    messages in one replicate (random repetition) of the scenario's exchange.
 
     Args:
         fields: texts from the browser, by name. scenario: a shipped scenario's name; or text: a scenario in TOML. loss:
@@ -90,7 +90,7 @@ def chosen(fields: Mapping[str, str]) -> Scenario:
         set_key(tree, key, value)
     if folder is None:
         _check_no_file(tree)
-    if tree.get("engine") != "processes":  # protocols other than the label exchange need this engine
+    if tree.get("engine") != "processes":  # protocols other than the label exchange need the engine "processes"
         tree["engine"] = "events"
     scenario = Scenario.from_tree(tree) if folder is None else Scenario.from_tree(tree, folder)
     if refusal := _refusal(getattr(scenario.population, "users", None)):

@@ -1,4 +1,4 @@
-"""Who may ask the explorer: anybody who knows the token, at this machine's own address, but no page of another site."""
+"""Decides which requests the explorer answers: those with the token, to this machine's address, from no other site."""
 
 import hmac
 from collections.abc import Mapping
@@ -27,18 +27,18 @@ REFUSED = (
     "p2p-sim explore printed.\n"
 )
 MOST_AT_ONCE = 32
-"""Largest number of requests that are answered at a time; a browser sends six."""
+"""Largest number of requests that are answered at a time; a browser sends only six at a time."""
 LONGEST_BODY = 200_000
 """Largest number of bytes of a request's body; a scenario's text is far shorter."""
 
 
 class Guard:
-    """An ASGI application in front of another one: it refuses requests with 403, or hands them on without the token.
+    """An ASGI application in front of another one: it refuses a request or hands it on, its path without the token.
 
     A request is handed on if its path begins with the token, its Host is `host`, and its Origin, if it has one, is
-    that of `host`. If the browser's header Sec-Fetch-Site says that another site caused a request, it is refused unless
-    it opens a page of the explorer by the page's whole address. Websockets and other upgrades of a connection are
-    refused because the explorer uses none. No more than `MOST_AT_ONCE` requests are answered at a time.
+    that of `host`. If the browser's header Sec-Fetch-Site says that another site caused a request, the request is
+    refused, unless it opens a page of the explorer by the page's whole address. Websockets and other upgrades of a
+    connection are refused because the explorer uses none. No more than `MOST_AT_ONCE` requests are answered at a time.
 
     Args:
         inner: the application that answers. token: secret text. host: address and port, such as 127.0.0.1:8000.

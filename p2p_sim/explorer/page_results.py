@@ -51,7 +51,7 @@ def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Resu
     parts = [_part(directory, results, keys) for directory, results in zip(directories, read, strict=True)]
     rows = pd.concat(parts, ignore_index=True)
     for key in keys:
-        # cells that can be compared: if texts are mixed with numbers or gaps, all become texts
+        # the cells must be comparable: if texts are mixed with numbers or empty cells, all become texts
         cells = rows[key] if key in rows else pd.Series([None] * len(rows), rows.index)
         if cells.dtype == object and not cells.map(lambda cell: isinstance(cell, str)).all():
             cells = pd.Series([cell if isinstance(cell, str) else value(cell) for cell in cells], cells.index)
@@ -76,7 +76,8 @@ def _part(directory: ReadableDirectory, results: Results, keys: Sequence[str]) -
     part = results.rows.copy()
     for key in keys:
         if key not in part:
-            # a key that was not swept gets the scenario's value (of a table, its kind), or None if there is none
+            # a key that was not swept gets the scenario's value (if this is a table, the table's kind), or None if the
+            # scenario lacks it
             node = value_at(results.scenario, key)
             if isinstance(node, Mapping):
                 node = str(node.get("kind", ""))

@@ -36,19 +36,18 @@ Options = list[tuple[str, Any]]
 NumberT = TypeVar("NumberT", int, float)
 CURVE_POINTS = 81
 FEW, FEWER, MANY = 6, 13, 33
-"""The number of values of ε that a trade-off curve needs: for a coalition, for several classes or rounds, and
-otherwise."""
+"""Numbers of values of ε that a trade-off curve needs: for a coalition; for several classes or rounds; otherwise."""
 LEAST_DELTA = 1e-4
 """A trade-off curve is computed from values of ε up to the ε at this δ, or at the question's δ if that is larger."""
 LARGEST_SCENARIO, LARGEST_WITH_COALITION = 10_000_000, 100_000
-"""Largest number of users of an offered scenario, without and with a coalition, which needs the event engine."""
+"""Largest number of users of an offered scenario: without a coalition, and with one, which needs the event engine."""
 COLUMNS = {"learner": "epsilon_upper", "coalition": "epsilon_coalition_upper", "eavesdropper": "epsilon_local"}
 """For each observer whose ε is in a row of results of the exchange without faults, the column with this ε."""
 
 
 def privacy_answer(fields: Fields) -> dict[str, Any]:
-    """The page's answer to a question about a label exchange: an observer's ε at a given δ, or δ at a given ε. It is
-    all that `p2p-sim privacy` prints, except how much the observer's chance to guess a label right grows.
+    """The page's answer to a question about a label exchange: an observer's ε at a given δ, or δ at a given ε. The
+    answer has all that `p2p-sim privacy` prints, except how much the observer's chance to guess a label right grows.
 
     Args:
         fields: texts from the browser, by name: cluster_size, flip_prob (α), sampling_rate (θ), observer, members
@@ -58,10 +57,9 @@ def privacy_answer(fields: Fields) -> dict[str, Any]:
     Returns:
         lines: the printed table. figures: bounds of ε and δ as numbers, None where unknown. beware: a warning if the
         observer is a peer or a coalition and δ is large, else empty. protects: what is protected from whom, if the
-        conditions
-        hold. conditions: these conditions, as sentences. command: the command line `p2p-sim privacy` for this
-        question. scenario: a scenario file with such a cluster as TOML text, empty if there is none. column: the
-        name of the column in which result rows of that scenario state this observer's ε; empty if there is none.
+        conditions hold. conditions: these conditions, as sentences. command: the command line `p2p-sim privacy` for
+        this question. scenario: a scenario file with such a cluster as TOML text, empty if there is none. column: the
+        name of the column with this observer's ε in the results of that scenario; empty if there is none.
 
     Raises:
         InputError: a field is no number, out of its range, or missing.
@@ -69,7 +67,7 @@ def privacy_answer(fields: Fields) -> dict[str, Any]:
     question, delta, epsilon = _question(fields), _number(fields, "delta", float), _number(fields, "epsilon", float)
     figures = answer(question, delta, epsilon)
     bound = figures.bound
-    # a question for the δ at an ε gives no δ, so its scenario gets 1e-5
+    # a question that asks for δ at an ε gives no δ, so the scenario gets δ = 1e-5
     return {
         "lines": answer_lines(question, figures),
         "figures": {
@@ -122,8 +120,8 @@ def curve(fields: Fields) -> dict[str, Any]:
 
 
 class Profile(NamedTuple):
-    """δ as a function of ε. delta: gives lower and upper bounds of δ at some values of ε. largest: the largest useful
-    ε. points: how many values of ε a curve needs.
+    """δ as a function of ε. delta: gives lower and upper bounds of δ at some values of ε. largest: the largest ε at
+    which a curve needs δ. points: how many values of ε a curve needs.
     """
 
     delta: Callable[[Sequence[float]], Sequence[Bracket]]
@@ -133,10 +131,10 @@ class Profile(NamedTuple):
 
 def _profile(question: Question, delta: float | None, epsilon: float | None) -> Profile:
     """What a trade-off curve is computed from, as three parts. `delta` is a function that gives lower and upper bounds
-    of the observer's δ at some values of ε. `largest` is the largest value of ε at which it is worth asking: the ε at
-    δ = 1e-4, or at the question's δ if that is larger. `points` is the number of values of ε from 0 to `largest` that
-    the curve needs. With fresh noise in several rounds, δ is known only at the ε that answers the question, which is
-    `largest` then; at smaller ε, δ counts as 1.
+    of the observer's δ at some values of ε. `largest` is the largest ε at which a curve needs δ: the ε at δ = 1e-4, or
+    at the question's δ if that is larger. `points` is the number of values of ε from 0 to `largest` that the curve
+    needs. With fresh noise in several rounds, δ is known only at the ε that answers the question, which is `largest`
+    then; at smaller ε, δ counts as 1.
 
     Args:
         question: the exchange and the observer. delta, epsilon: what the question asks about; one of them is None.
@@ -174,7 +172,7 @@ def needed(fields: Fields) -> dict[str, Any]:
     number, classes = _number(fields, "cluster_size", int), _number(fields, "num_classes", int) or 2
     theta, target, at = (_number(fields, name, float) for name in ("sampling_rate", "epsilon", "delta"))
     observer, members = fields.get("observer", "learner"), _number(fields, "members", int)
-    # all numbers have been read; now those that must not be missing
+    # all numbers have been read; now an error is raised if one of these is missing
     size, epsilon, delta = _present(number, "cluster-size"), _present(target, "epsilon"), _present(at, "delta")
     members = members if observer == "coalition" else None
     calibration = calibrated([size], classes, theta, epsilon=epsilon, delta=delta, observer=observer, members=members)

@@ -18,7 +18,7 @@ State = Literal["running", "finished", "stopped"]
 LAST = 30
 """Largest number of rows, and largest number of failures, that are shown."""
 WINDOW_S = 60.0
-"""The time to the end is estimated from the speed during the last minute, which has this many seconds."""
+"""The time to the end is estimated from the speed during this many last seconds."""
 FIGURES = ("accuracy", "error_rate", "excess_risk", "epsilon_upper")
 
 
@@ -74,7 +74,7 @@ class Watch:
         except OSError as error:
             raise InputError(f"{directory.path / ROWS}: cannot be read ({error.strerror})") from None
         failures = read_failures(directory.path)
-        # published results have only a table
+        # published results have no file of rows, only a table
         count = rows.count if (directory.path / ROWS).exists() else table_rows(directory.path / TABLE)
         promised = promised_rows(manifest)
         total = max(promised.total, count)

@@ -59,9 +59,9 @@ class Worth:
     swept values, with means over its replicates.
 
     Args:
-        directories: the directories with the results. chosen: the page's fields. x, y, group, facet and heat: a column
-            or empty. log_x and log_y: "yes", "no" or empty. only.KEY: a value of the swept key KEY, to which points are
-            limited.
+        directories: the directories with the results. chosen: the values of the page's fields, by name. For the fields
+        x, y, group, facet and heat, the value is a column or empty. For log_x and log_y it is "yes", "no" or empty. For
+        only.KEY it is a value of the swept key KEY, to which points are limited.
         read_at: reads a directory.
 
     Raises:
@@ -69,7 +69,7 @@ class Worth:
     """
 
     def __init__(self, directories: Sequence[ReadableDirectory], chosen: Mapping[str, str], read_at: Reading) -> None:
-        # the page offers the values of all points; then the rows are limited to the chosen values
+        # the page offers the values of all points, so these are listed before rows are limited to the chosen values
         whole = gathered(directories, read_at)
         keys = [key for key in whole.keys if whole.rows[key].nunique() > 1]
         self.axes = [{"key": key, "label": short(key), "values": _values(whole.rows[key])} for key in keys]
@@ -99,11 +99,11 @@ class Worth:
     def _view_of(self, request: FigureRequest) -> View:
         """The columns that a figure of lines shows: those along x and y, those in `group` (each combination of their
         values makes a line) and `facet` (each of its values makes a panel). Axes that the page's user did not name are
-        chosen. If she named no column for lines and none is chosen, lines are made by the first swept key, such as the
-        mechanism, that has 2 to 21 values and whose values are texts. So no line joins results of two mechanisms.
+        chosen here. If she named no column for lines and none is chosen, lines are made by the first swept key, such as
+        the mechanism, that has 2 to 21 values and whose values are texts. So no line joins results of two mechanisms.
 
         Args:
-            request: the columns that the page's user named for x, y, group and facet; None: not named.
+            request: the columns that the page's user named for x, y, group and facet; None where she named none.
         """
         view = view_of(request, self.results, self.table)
         if not view.group and request.group is None:
@@ -114,10 +114,10 @@ class Worth:
         return replace(view, log_x=self._logs[0], log_y=self._logs[1])
 
     def offered(self) -> dict[str, Any]:
-        """The choices that the page offers. "numbers", "columns", "groups" and "facets" are the columns that may be
-        chosen for y, for x, to make lines and to make panels, each column with its short name for people. "axes" is a
-        list of the swept keys, each a dictionary with "key", its short name "label" and its "values", to which points
-        may be limited.
+        """The choices that the page offers. "numbers" are the columns that may be chosen for y, "columns" those for x,
+        "groups" those that may make lines, and "facets" those that may make panels; each column has a short name for
+        people. "axes" is a list of the swept keys, each a dictionary with "key", its short name "label" and its
+        "values", to which points may be limited.
         """
         table = self.table
         names = [str(name) for name in table if name != POINT and not str(name).endswith((LOW, HIGH))]
@@ -134,8 +134,8 @@ class Worth:
     def chart(self) -> dict[str, Any]:
         """The chart as data for the browser, which draws it: lines of points in panels or, if a column is to be shown
         as colours, coloured cells. It has the title and the caption, the axes "x" and "y", the headings of "panels",
-        the "lines" with their points, and "levels", a horizontal line of the same learner without privacy, if a single
-        line is right for all points.
+        the "lines" with their points, and "levels". The latter is a horizontal line for the same learner without
+        privacy, if a single line is right for all points.
 
         Raises:
             InputError: a column is not there or not fit for its use, or there are too many lines or cells.
@@ -213,7 +213,7 @@ class Worth:
         for lines and panels are dropped.
 
         Args:
-            request: the columns that the page's user named; None: not named.
+            request: the columns that the page's user named; None where she named none.
 
         Raises:
             InputError: a column is not there or not fit for its use, or a pair of values has several points.
@@ -223,9 +223,9 @@ class Worth:
         return full
 
     def suggested(self) -> list[dict[str, str]]:
-        """Other choices of columns, with which all points can be shown if the present choice has too many lines. Each
-        becomes a button: a dictionary with its "text" and the columns that it chooses, by the names of the page's
-        fields ("facet" and "group", or "heat", "x" and "y").
+        """Other choices of columns, for the case that the present choice has too many lines; with each of them, all
+        points can be shown. Each becomes a button: a dictionary with its "text" and the columns that it chooses, by the
+        names of the page's fields ("facet" and "group", or "heat", "x" and "y").
         """
         choices, request = [], replace(self._request, heat=None)
         for key in self.results.keys:

@@ -20,7 +20,7 @@ from p2p_sim.figures import readable, short, value
 from p2p_sim.results import FAILURES, MANIFEST, ROWS, TABLE, TAKEN, Results, read_manifest, read_results
 
 MEASURED = ("error_rate", "nonprivate_error_rate", "excess_risk")
-"""Columns of result rows; the table's figures are computed from their means."""
+"""Columns of result rows; all figures of the table but ε are computed from their means."""
 FIGURES = ("accuracy", "epsilon_upper", "excess_risk", "nonprivate_accuracy")
 ABOUT = {
     "epsilon_upper": "ε against the learner, upper bound: the largest over all rows, each at its own δ",
@@ -41,10 +41,10 @@ class _ListedRun:
     """The line of one directory in the table.
 
     stamp: the state of the directory's files when they were read. fault: the reason why they could not be read, else
-    empty. settings: the scenario's values by key. total: number of rows of the finished sweep. failed: number of
-    replicates that failed. count: number of rows that were read. sums: for each column of MEASURED, the sum of its
-    values in these rows. worst: the largest ε in these rows. lines: reader of the lines that are added to the file of
-    rows.
+    empty. settings: the scenario's values by key. total: number of rows that the finished sweep will have. failed:
+    number of replicates that failed. count: number of rows that were read. sums: for each column of MEASURED, the sum
+    of its values in these rows. worst: the largest ε in these rows. lines: reader of the lines that are added to the
+    file of rows.
     """
 
     stamp: Stamp = ()
@@ -265,8 +265,8 @@ def _leaves(node: Mapping[str, Any], path: str) -> dict[str, Cell]:
 
 
 def _lines(lines: Tail, path: Path) -> Iterator[tuple[bool, Mapping[str, Any]]]:
-    """Yield the rows that were added to a file of rows since the reader `lines` was last used, each with whether it is
-    the first row of the file.
+    """Yield the rows that were added to a file of rows since the reader `lines` was last used, each with a mark whether
+    it is the first row of the file.
 
     Args:
         lines: a reader that remembers how far it has read the file. path: the file, with one row of JSON per line.
@@ -282,8 +282,8 @@ def _lines(lines: Tail, path: Path) -> Iterator[tuple[bool, Mapping[str, Any]]]:
 
 
 def _table(path: Path) -> Iterator[tuple[bool, Mapping[str, Any]]]:
-    """Yield the rows of a Parquet table, each with whether it is the first. The rows have only the columns that the
-    figures need.
+    """Yield the rows of a Parquet table, each with a mark whether it is the first. The rows have only the columns that
+    the figures need.
     """
     from pyarrow import ArrowInvalid, parquet
 

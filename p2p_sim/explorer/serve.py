@@ -1,4 +1,4 @@
-"""Serves the explorer on 127.0.0.1 and opens a browser. Nobody can exhaust its connections without the token."""
+"""Serves the explorer on 127.0.0.1 and opens a browser. Without the token, nobody can use up its connections."""
 
 import asyncio
 import contextlib
@@ -55,7 +55,9 @@ class Connection(H11Protocol):
             min((each for each in connections if each._idle), key=lambda each: each._since).transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of a request; the time limit for its headers does not start anew with more bytes."""
+        """Take bytes of a request. The time limit for the request's headers does not start anew when more bytes
+        come.
+        """
         super().data_received(data)
         if self._idle:
             self._expect()
@@ -134,7 +136,7 @@ def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], 
             http=Connection,
             backlog=BACKLOG,
             h11_max_incomplete_event_size=LONGEST_HEADERS,
-            timeout_keep_alive=5,  # seconds; limit_concurrency would count idle connections and refuse the owner
+            timeout_keep_alive=5,  # seconds; limit_concurrency is not set, since it would count idle connections
             log_level="error",
             log_config=None,
             access_log=False,
@@ -149,10 +151,11 @@ def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], 
 
 @contextlib.contextmanager
 def forwarding(address: str) -> Iterator[Path]:
-    """A context with the path of an HTML file that leads to an address; only this user of the machine can read the
-    file.
+    """A context with the path of an HTML file that leads the browser to an address. Only the user who runs the explorer
+    can read the file.
 
-    If the browser were started with the address itself, every user could see the address in the list of processes.
+    If the browser were started with the address itself, every user of the machine could see the address in the list of
+    processes.
     """
     with TemporaryDirectory(prefix="p2p-sim-") as folder:
         path = Path(folder) / "explorer.html"

@@ -64,10 +64,10 @@ class Lane:
             fields by name, as texts, such as cluster_size and flip_prob, or the film's scenario.
 
         Raises:
-            InputError: the question cannot be answered, or not within 300 seconds; one line says why. Superseded: a
-            newer question of this kind came before the answer.
+            InputError: the question cannot be answered, or not within 300 seconds; its message says why in one line.
+            Superseded: a newer question of this kind came before the answer.
         """
-        # an older question gets little more time; this one waits for its turn, unless a newer one comes meanwhile
+        # an older question gets little more time; this one then has its turn, unless a newer one has come meanwhile
         if self._newest is not None:
             self._newest.deadline = min(self._newest.deadline, current_time() + PATIENCE_S)
         with CancelScope() as mine:
@@ -90,8 +90,8 @@ class Lane:
 
 
 def _load() -> None:
-    """Import SciPy's special functions, which the privacy answers need and which take long to load. It runs in a worker
-    process before the first question comes.
+    """Import SciPy's special functions, which the privacy answers need and which take long to load. This is done in a
+    worker process before the first question comes.
     """
     import scipy.special  # noqa: F401
 
@@ -105,7 +105,7 @@ def answered(task: str, fields: Mapping[str, str]) -> dict[str, Any]:
         parameters such as cluster_size and flip_prob, or the film's scenario.
 
     Raises:
-        InputError: the question cannot be answered; one line says why.
+        InputError: the question cannot be answered; the message says why in one line.
     """
     try:
         if task == "film":

@@ -75,9 +75,11 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "advantage_times": ("advantage, times seen", "advantage of a learner who sees times (at most)"),
     "advantage_coalition": ("advantage, coalition", "advantage of the learner with a coalition (at most)"),
 }
-"""For each column of results, or last part of a swept key: a short name for legends, and a long name for an axis."""
+"""For each column of results, or last part of a swept key (a dotted key of a scenario): a short name for legends, and a
+long name for an axis.
+"""
 SAME = {"users": "num_users"}
-"""Last parts of scenario keys whose column of results has another name; the value is that name."""
+"""For each last part of a scenario key that has another name as a column of results: the name of this column."""
 EPSILONS = {
     "epsilon_upper": "learner, {adjacency} adjacency (upper bound, worst replicate and cluster)",
     "epsilon_lower": "learner, {adjacency} adjacency (lower bound, worst replicate and cluster)",
@@ -96,12 +98,12 @@ LOCAL = {
     "epsilon_paper_theorem3": "ε, learner, by the paper's Theorem 3 (at its own δ)",
     "coalition_meets": "largest probability that the coalition fetched the label",
 }
-"""For each other privacy column, which does not hold at the δ of its row: the text for an axis."""
+"""For each other privacy column, whose value does not refer to the δ of its row: the text for an axis."""
 
 
 def short(column: str) -> str:
-    """A short name of a column of results, for legends: a symbol or words or, if it has neither, the last part of its
-    dotted key.
+    """A short name of a column of results, for legends: a symbol or words. A column that has neither gets the last part
+    of its dotted key.
     """
     if column.startswith("epsilon"):
         return "ε₀" if column == "epsilon_local" else "ε" if column == "epsilon_upper" else column
@@ -113,11 +115,11 @@ def short(column: str) -> str:
 
 
 def long(column: str, table: DataFrame) -> str:
-    """An axis label of a column: words with symbol and unit. The label of an ε also has the adjacency and the δ of the
-    rows, each if all rows share it.
+    """An axis label of a column: words with symbol and unit. The label of an ε also has the adjacency of the rows if
+    all rows share it, and likewise their δ.
 
     Args:
-        column: of results, or a swept key. table: the points or rows that are drawn.
+        column: name of a column of results, or a swept key. table: the points or rows that are drawn.
     """
     if column in EPSILONS:
         deltas = list(table["delta"].unique()) if "delta" in table else []

@@ -1,4 +1,4 @@
-"""Figures of ε: of each user on an overlay, of each cluster's users, under an attack, and by cluster size.
+"""Figures of ε: for each user on an overlay, for each cluster's users, under an attack, and by cluster size.
 
 In each function `path` is the figure's file. `statement` is a text that says against whom, at which δ and on what
 condition ε holds. `note` is a text that names the run.
@@ -29,10 +29,9 @@ USER: Any = {"shape": "o", "rim": "#555555", "width": 0.4, "scale": 1.0}
 MEMBER: Any = {"shape": "o", "rim": COLOURS[1], "width": 2.0, "scale": 1.0}
 OWN: Any = {"shape": "s", "scale": 1.3}
 MOST_EDGES = 600
-"""Largest number of edges of an overlay that are all drawn. If there are more, only those along which a label travelled
-are drawn."""
+"""All edges of an overlay are drawn if there are at most this many; else only those along which a label travelled."""
 MOST_POINTS = 50_000
-"""Largest number of points that are all drawn. If there are more, points that would cover each other are drawn once."""
+"""All points are drawn if there are at most this many; else points that would cover each other are drawn once."""
 
 
 def plot_overlay(
@@ -117,7 +116,7 @@ def plot_epsilon(
     rank = np.empty(sizes.size)
     rank[np.argsort(sizes, kind="stable")] = np.arange(1, sizes.size + 1)
     cluster, heights = np.repeat(rank, sizes), np.minimum(epsilon, top)
-    # users of a cluster with about the same ε (within a sixtieth of the axis) are drawn side by side
+    # users of a cluster whose ε are nearly equal (within a sixtieth of the axis) are drawn side by side
     level = np.rint(60.0 * heights / top)
     groups = pd.Series(level).groupby([cluster, level])
     counts = groups.transform("size").to_numpy()
@@ -200,8 +199,8 @@ def plot_bounds(table: Sequence[BoundsRow], path: Path) -> None:
     line for each kind of bound.
 
     Args:
-        table: one row for each θ and n, with the ε of each kind (None: that bound does not apply), at δ = 1/n². All
-        rows have the same flip probability α. path: of the figure.
+        table: one row for each θ and n, with the ε of each kind of bound at δ = 1/n² (None: the bound does not apply).
+        All rows have the same flip probability α. path: of the figure.
     """
     panels = []
     for rate in sorted({row.sampling_rate for row in table}, reverse=True):

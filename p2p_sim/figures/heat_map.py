@@ -1,4 +1,4 @@
-"""A heat map over two axes of a sweep, with its values in the cells."""
+"""A heat map of a column over two axes of a sweep, with the column's values in the cells."""
 
 import textwrap
 from pathlib import Path
@@ -26,10 +26,10 @@ def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, *, title: str, not
     Args:
         table: one row for each point, at most one for each pair of values of x and y; the ends of the intervals are in
         the columns heat + "_low" and heat + "_high". x, y: columns along the axes, numbers or text; their values are
-        evenly spaced, in the order of the table. heat: column of numbers. title: above the axes. note: what is held
-        fixed, for the caption. path: of the figure.
+        evenly spaced, in the order of the table. heat: the column of numbers that colours show. title: above the axes.
+        note: text for the caption with the parameters that are held fixed. path: of the figure's file.
     """
-    # grid: values by row and column; half: half the widths of their intervals
+    # grid: values by row and column; half: half the width of each value's interval
     columns, rows = list(table[x].unique()), list(table[y].unique())
     cells = [rows.index(v) for v in table[y]], [columns.index(v) for v in table[x]]
     grid, half = (np.full((len(rows), len(columns)), np.nan) for _ in range(2))
@@ -58,7 +58,9 @@ def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, *, title: str, not
 
 
 def _norm(grid: NDArray[np.float64], logarithmic: bool) -> Normalize:
-    """The colour scale from the smallest finite value of `grid` to the largest; a little longer if these are equal."""
+    """The colour scale from the smallest finite value of `grid` to the largest; if these are equal, it ends slightly
+    above.
+    """
     finite = grid[np.isfinite(grid)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     if logarithmic:
@@ -72,7 +74,7 @@ def _tick(cell: object, characters: int) -> str:
 
 
 def _write(axes: Axes, grid: NDArray[np.float64], half: NDArray[np.float64], norm: Normalize) -> None:
-    """Write each value of `grid` into its cell, dark on light colours and light on dark ones.
+    """Write each value of `grid` into its cell, in black on light colours and in white on dark colours.
 
     Args:
         axes: of the heat map. grid: values by row and column; NaN: the cell stays empty. half: half the width of each
@@ -91,12 +93,13 @@ def _write(axes: Axes, grid: NDArray[np.float64], half: NDArray[np.float64], nor
 
 
 def _caption(table: pd.DataFrame, heat: str, half: NDArray[np.float64], printed: bool, note: str) -> str:
-    """The caption: the note, the number of replicates, and what the intervals are. For an ε, it says instead that ε is
-    the largest over the replicates.
+    """The caption: the note, the number of replicates, and what the intervals are. If the column is an ε, the caption
+    says that ε is the largest over the replicates, instead of what the intervals are.
 
     Args:
         table: one row for each point. heat: the column that is drawn. half: half the width of each cell's interval, NaN
-        where there is none. printed: whether the intervals are written in the cells. note: what is held fixed.
+        where there is none. printed: whether the intervals are written in the cells. note: text with the parameters
+        that are held fixed.
     """
     if is_privacy(heat):
         last = "ε is the worst over replicates"

@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 LINES = ("-", "--", ":")
 TAIL = 0.025
-"""Largest probability that an interval lies below the value that it should cover, and that it lies above."""
+"""Largest probability that an interval lies below the value that it should cover, and likewise that it lies above."""
 MOST_LINES = 40
 """Largest number of clusters that get lines of their own."""
 MOST_INTERVALS = 200
@@ -77,7 +77,7 @@ def plot_coverage(
         .png, .pdf or .svg. note: the caption, which names the run.
     """
     with drawing(path, 7.6, 4.8, note=note) as (_, [axes]):
-        # shares of all users, so that a line ends below 1 by the share of those who are never served
+        # a share is one of all users: a line ends below 1 by the share of users who are never served
         both = np.concatenate([answered_s, submitted_s])
         came, users = np.sort(submitted_s[np.isfinite(submitted_s)]), submitted_s.size
         end = float(both[np.isfinite(both)].max(initial=0.0)) * 1.03 or 1.0
@@ -143,14 +143,14 @@ def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path
     horizontal lines are drawn as well: θ, and the share among all users. Up to 200 clusters have exact 95%
     (Clopper-Pearson) intervals of the probability that a user's submission arrives.
 
-    The title says how many clusters' intervals miss θ, and how many would on average: if each user's submission arrived
-    with probability θ, and if it arrived with the share measured among all users.
+    The title says how many clusters' intervals miss θ. It also says how many would miss θ on average in two cases: if
+    each user's submission arrived with probability θ, and if it arrived with the share measured among all users.
 
     Args:
         sizes: (C,) number of users of each of C clusters. submissions: (C,) submissions taken from each. sampling_rate:
         θ, the probability that a user submits. path: of the figure. note: the caption, which names the run.
     """
-    # exact intervals of each cluster's rate, and how many of them miss θ and the rate of all users
+    # exact intervals of each cluster's rate; how many of them miss θ, and how many miss the rate of all users
     bounds = [clopper_pearson(int(hits), int(n), TAIL) for hits, n in zip(submissions, sizes, strict=True)]
     low, high = np.array([b.lower for b in bounds]), np.array([b.upper for b in bounds])
     rate, whole = submissions / sizes, float(submissions.sum() / sizes.sum())

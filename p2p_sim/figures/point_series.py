@@ -1,4 +1,4 @@
-"""The content of a figure of points, such as columns, lines, panels, references and caption. Nothing is drawn here."""
+"""The content of a figure of points: columns, lines, panels, references and caption. This module draws nothing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -35,10 +35,10 @@ prediction is always the majority class or the best constant."""
 class View:
     """The columns of a table of points that a figure shows.
 
-    x, y: columns along the axes; y holds numbers. group: columns; each combination of their values is a line. facet: a
-    column; each of its values is a panel. along: a swept key whose values are written at the marks of a line; it is
-    given if x is no swept key. log_x, log_y: whether the axis is logarithmic; None: it is if all values lie above 0 and
-    spread over more than a decade.
+    x, y: columns along the axes; y holds numbers. group: columns; each combination of their values has a line. facet: a
+    column; each of its values has a panel. along: a swept key whose values are written at the marks of a line; it is
+    given if x is not a swept key. log_x, log_y: whether the axis is logarithmic; None: it is logarithmic if all values
+    lie above 0 and spread over more than a decade.
     """
 
     x: str
@@ -52,7 +52,7 @@ class View:
 
 @dataclass(frozen=True)
 class Series:
-    """One line: its label, its points, and its index among the groups, which fixes its colour and marker."""
+    """One line: its label, its points, and its index among the groups, from which its colour and marker follow."""
 
     label: str
     index: int
@@ -69,9 +69,9 @@ def series(table: pd.DataFrame, group: Sequence[str], order: pd.DataFrame | None
     and an index, from which colour and marker follow. Without group columns there is one line without a label.
 
     Args:
-        table: one row for each point; combinations that it lacks make no line. group: names of columns. order: a table
-        with all combinations; the index of a line is the position of its combination there, so that lines look alike in
-        several panels; None: `table`.
+        table: one row for each point; a combination without a point has no line. group: names of columns. order: a
+        table with all combinations; the index of a line is the position of its combination in this table, so that a
+        line looks the same in all panels; None: `table`.
     """
     if not group:
         return [Series("", 0, table)]
@@ -83,11 +83,11 @@ def series(table: pd.DataFrame, group: Sequence[str], order: pd.DataFrame | None
 
 
 def wants_log(values: pd.Series, chosen: bool | None) -> bool:
-    """Whether the axis of some values is logarithmic. Text never has a logarithmic axis.
+    """Whether the axis for some values is logarithmic. Text never has a logarithmic axis.
 
     Args:
-        values: numbers or texts. chosen: True or False decides, but True holds only if a value is above 0. None: the
-        axis is logarithmic if all values lie above 0 and spread over more than a decade.
+        values: numbers or texts. chosen: True: the axis is logarithmic if any value is above 0. False: it is not. None:
+        it is logarithmic if all values lie above 0 and spread over more than a decade.
     """
     if not is_number(values):
         return False
@@ -98,15 +98,16 @@ def wants_log(values: pd.Series, chosen: bool | None) -> bool:
 
 
 def drawable(table: pd.DataFrame, view: View) -> tuple[pd.DataFrame, Sequence[str] | None]:
-    """The points that can be drawn, with a new column "at", their coordinate along x; and the names along x, or None if
-    x is a number. Points whose y is not finite are left out, and so are points whose x is a number that is not finite.
+    """The points that can be drawn, with a new column "at", their coordinate along x; and the texts along x, or None if
+    x is a number. Points whose y is not finite are left out. Points whose x is a number that is not finite are left
+    out, too.
 
     A number is its own coordinate. A text has the coordinate 0, 1, ... of its first occurrence in the table. If x is a
     number, the points are in the order in which a line joins them: in the order of x or, if `view.along` names a swept
     key, in the order of this key (in the table's order if the key is a text).
 
     Args:
-        table: one row for each point. view: the figure's columns, of which x, y and along matter.
+        table: one row for each point. view: the figure's columns, of which only x, y and along matter.
     """
     points = table[np.isfinite(table[view.y])]
     if is_number(table[view.x]):
@@ -126,12 +127,12 @@ class Facet(NamedTuple):
 
 
 def facets_of(table: pd.DataFrame, drawn: pd.DataFrame, view: View) -> list[Facet]:
-    """The panels of a figure, each with its heading and its points: one for each value of the column that makes panels.
-    If no column does, one panel with all points and an empty heading.
+    """The panels of a figure, each with its heading and its points: one panel for each value of the column
+    `view.facet`. Without such a column, there is one panel with all points and an empty heading.
 
     Args:
         table: all points, whose values give the panels. drawn: the points that can be drawn. view: the figure's
-        columns; its field facet names the column that makes panels, or is None.
+        columns.
     """
     column = view.facet
     values = list(table[column].unique()) if column else []
@@ -140,12 +141,12 @@ def facets_of(table: pd.DataFrame, drawn: pd.DataFrame, view: View) -> list[Face
 
 
 def apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:
-    """The lines, with the points of each moved sideways by an amount of its own. So the points of different lines that
-    belong to the same text along x stand side by side.
+    """The lines, each with its points moved sideways by a different amount. So points of different lines at the same
+    text along x stand side by side.
 
     Args:
-        lines: with their points, whose coordinate along x is in the column "at". places: the texts along x; None: x is
-        a number, and no point is moved.
+        lines: the lines with their points, whose coordinate along x is in the column "at". places: the texts along x;
+        None: x is a number, and no point is moved.
     """
     if places is None or not lines:
         return lines
@@ -158,8 +159,8 @@ def apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:
 
 def reference_text(y: str) -> str:
     """The legend's text for the grey reference line of a figure, which shows the same measure without privacy. For the
-    columns "half_l1" and "cells", which describe a released density (a histogram of the users' features), it is "the
-    same cells without noise"; for all other measures it is "the same learner without privacy".
+    columns "half_l1" and "cells", which describe a released density (a histogram of the users' features), the text is
+    "the same cells without noise"; for all other measures the text is "the same learner without privacy".
 
     Args:
         y: the column along the vertical axis.
@@ -180,8 +181,8 @@ def baseline_text(y: str) -> str:
 class ReferenceLines(NamedTuple):
     """The learner without privacy in one panel: one level for all x, or lines if its value differs between points.
 
-    column: the table's column with this learner's values. level: one point with the level and its interval; None if
-    there are lines. lines: empty if there is a level.
+    column: the table's column with this learner's values. level: one row of the table, which has the level and its
+    interval; None if there are lines. lines: the lines; empty if there is a level.
     """
 
     column: str
@@ -190,9 +191,9 @@ class ReferenceLines(NamedTuple):
 
 
 def reference_of(part: pd.DataFrame, view: View) -> ReferenceLines | None:
-    """The learner without privacy in one panel: one level if its value is the same at all points, else one line, or a
-    line for each group if groups differ at the same x. None if y has no such reference, or if it was not measured at
-    every point.
+    """The learner without privacy in one panel. It is one level if this learner's value is the same at all points; else
+    it is one line, or a line for each group if the value differs between groups at the same x. None if y has no such
+    reference, or if the reference was not measured at every point.
 
     Args:
         part: points of the panel, one row each, with their coordinate along x in the column "at". view: the figure's
@@ -201,10 +202,10 @@ def reference_of(part: pd.DataFrame, view: View) -> ReferenceLines | None:
     column = REFERENCES.get(view.y)
     if column is None or column not in part or part.empty or not np.isfinite(part[column]).all():
         return None
-    # values that differ only by rounding are one level
+    # values that differ only by rounding give one level
     if np.ptp(part[column]) <= 1e-9 * abs(part[column]).max():
         return ReferenceLines(column, part.iloc[0], [])
-    # one line for all groups where they agree at each x, else one for each group
+    # one line for all groups if they agree at each x, else one line for each group
     lines, unique = series(part, view.group), part.drop_duplicates(["at", column])
     if view.along is None and len(unique) == unique["at"].nunique():
         lines = [Series("", 0, unique.sort_values("at"))]
@@ -212,9 +213,10 @@ def reference_of(part: pd.DataFrame, view: View) -> ReferenceLines | None:
 
 
 def baseline_of(part: pd.DataFrame, view: View) -> float | pd.Series | None:
-    """What a prediction without features, such as the majority class, reaches in one panel, in the measure along y. It
-    is one number if it is about the same at all points, else the mean at each coordinate along x, with these
-    coordinates as index. None if y has no such baseline, or if it is not known at every point.
+    """The value, in the measure along y, of a prediction without features, such as the majority class, in one panel.
+    The result is one number if this value differs between points by at most a fiftieth of the largest; else it is the
+    mean at each coordinate along x, with these coordinates as index. None if y has no such baseline, or if the baseline
+    is not known at every point.
 
     Args:
         part: points of the panel, one row each, with their coordinate along x in the column "at". view: the figure's
@@ -226,7 +228,7 @@ def baseline_of(part: pd.DataFrame, view: View) -> float | pd.Series | None:
     values = part[column]
     if not is_number(values) or not np.isfinite(values).all():
         return None
-    if np.ptp(values) <= 0.02 * abs(values).max():  # drawn as one line: a fiftieth is hardly visible
+    if np.ptp(values) <= 0.02 * abs(values).max():  # one line: a fiftieth is hardly visible
         return float(values.mean())
     means: pd.Series = part.groupby("at")[column].mean()
     return means
@@ -252,8 +254,8 @@ def caption(table: pd.DataFrame, drawn: pd.DataFrame, view: View, note: str) -> 
     replicates, and how many points are not drawn.
 
     Args:
-        table: all points, one row each. drawn: those that can be drawn. view: the figure's columns. note: what is held
-        fixed.
+        table: all points, one row each. drawn: those that can be drawn. view: the figure's columns. note: text with the
+        parameters that are held fixed.
     """
     parts = [note, replicates_text(table)]
     if not is_privacy(view.y):

@@ -25,11 +25,11 @@ STATEMENTS = (
 
 
 def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
-    """Draw the quality of one result against every ε that somebody could state for it: that of the worst cluster, that
-    against a coalition, those of the paper's formulas, and ε₀, which counts only the noise on a label. The quality is
-    excess risk if the law of the data is known, and else accuracy. If a density (a histogram of the users' features) is
-    released, its quality is half its L1 error or, if that is unknown, its number of cells. All marks have the same
-    height.
+    """Draw the quality of one result against every ε that somebody could state for it: the ε of the worst cluster, the
+    ε against a coalition, those of formulas of the clustering paper (Esfandiari et al.), and ε₀, which counts only the
+    noise on a label. The quality is excess risk if the law of the data is known, and else accuracy. If a density (a
+    histogram of the users' features) is released, its quality is half its L1 error or, if that is unknown, its number
+    of cells. All marks have the same height.
 
     Args:
         rows: result rows of a single scenario, one for each replicate. title: the scenario's name. path: of the figure.
@@ -42,8 +42,8 @@ def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
 
 def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
     """Draw the quality of one result against every ε that somebody could state for it, on axes without title and
-    legend. The quality is accuracy, excess risk, or a density's error. The ε are, for example, that of the worst
-    cluster, that against a coalition, and ε₀ of the noisy label.
+    legend. The quality is accuracy, excess risk, or a density's error or number of cells. The values of ε are, for
+    example, the ε of the worst cluster, the ε against a coalition, and ε₀ of the noisy label.
 
     Args:
         axes: to draw on. rows: result rows of a single scenario, one for each replicate, as data frame.
@@ -55,7 +55,7 @@ def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
         reference = mean_interval(measure.references)
         axes.axhspan(*_ends(reference), color=GREY, alpha=0.2, linewidth=0)
         axes.axhline(reference.value, color=GREY, linestyle="--", label=f"without privacy: {reference.value:.3f}")
-    # a thin line at what a prediction without features reaches; rows of earlier versions lack it
+    # a thin line at the quality of a prediction without features; rows of earlier versions lack its column
     column = "constant_excess_risk" if measure.excess else "majority_error_rate"
     if column in rows and rows[column].notna().all():
         mean = float(rows[column].astype(float).mean())
@@ -94,8 +94,8 @@ def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
 class _Measure(NamedTuple):
     """The quality of the model in each replicate.
 
-    values: with privacy. references: without privacy. label: of the axis. excess: whether the quality is excess risk,
-    whose baseline is a constant.
+    values: with privacy. references: without privacy. label: label of the axis. excess: whether the quality is excess
+    risk, which is compared with that of the best constant prediction.
     """
 
     values: pd.Series
@@ -124,8 +124,8 @@ def _measure(rows: pd.DataFrame) -> _Measure:
 def statements(rows: pd.DataFrame) -> dict[str, float]:
     """Every ε that could be stated for one scenario's result, by the text that says which ε it is.
 
-    Examples are the certified ε, a paper's bound, and ε₀ of the noisy label. Each is the largest over the replicates.
-    An ε that is 0, infinite, or missing in a row is left out.
+    Examples are the certified ε, a bound of the clustering paper, and ε₀ of the noisy label. Each is the largest over
+    the replicates. An ε that is 0, infinite, or missing in a row is left out.
 
     Args:
         rows: result rows of one scenario, one for each replicate.
@@ -188,7 +188,7 @@ def draw_progress(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> 
 
 
 def draw_front(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> None:
-    """Draw the finished trials' scores against ε, and a line through the trials that no other trial beats in both.
+    """Draw the finished trials' scores against ε, and a line through the trials that no other beats in score and ε.
 
     Args:
         axes: to draw on. trials: one row for each trial, with its state and its largest ε over replicates

@@ -55,9 +55,9 @@ def drawing(
     """A context with a new figure and the list of its panels' axes; the figure is written to a file at the end.
 
     Args:
-        path: of the file; its ending decides the format. width, height: of the figure, in inches. panels: how many
-        axes. columns: largest number of panels in a row. title: above all panels. note: below them. shared: whether
-        panels share their scales. widths: relative widths of the columns; None: equal.
+        path: the file's path, whose ending decides the format. width, height: of the figure, in inches. panels: number
+        of panels. columns: largest number of panels in a row. title: text above all panels. note: text below them.
+        shared: whether panels share their scales. widths: relative widths of the columns; None: equal.
     """
     from matplotlib import rc_context
 
@@ -182,8 +182,8 @@ def plain_log_ticks(axis: "Axis", low: float, high: float, room: float = math.in
     """Label the ticks of a logarithmic axis with plain numbers.
 
     Args:
-        axis: it shows the range from low to high, both above 0. room: length of the axis in inches; fewer ticks are set
-        if their numbers would overlap.
+        axis: the axis. low, high: ends of the range that it shows, both above 0. room: length of the axis in inches;
+        fewer ticks are set if their numbers would overlap.
     """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 

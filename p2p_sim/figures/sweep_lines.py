@@ -1,4 +1,4 @@
-"""Figures of a sweep: lines with intervals, and formulas of the theory fitted to the points."""
+"""Figures of a sweep: lines with intervals, and formulas from theory that are fitted to the points."""
 
 import math
 import textwrap
@@ -40,8 +40,8 @@ STYLES = ("-", "--", ":")
 MOST_SERIES = len(COLOURS) * len(STYLES)
 MOST_FACETS = 12
 SIDES = ((5, 4, "left", "bottom"), (5, -4, "left", "top"), (-5, 4, "right", "bottom"), (-5, -4, "right", "top"))
-"""Places for the name of a mark: the distances from the mark to the right and up, in points, and the corner of the name
-that lies there."""
+"""Possible places for the text at a mark: the distances from the mark to the right and up, in points, and the corner of
+the text that lies at this place."""
 
 
 def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Path) -> None:
@@ -52,9 +52,10 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
 
     Args:
         table: one row for each combination of the swept values, with means over replicates and, in the columns "_low"
-        and "_high", the ends of their 95% intervals. view: the columns along x and y, those whose values make lines
-        (group) and panels (facet), and the swept key written beside the marks (along). title: above the panels. note:
-        what is held fixed, for the caption. path: of the figure.
+        and "_high", the ends of their 95% intervals. view: the columns along x and y, the columns whose values make
+        lines (group) and panels (facet), and the swept key whose values are written beside the marks (along). title:
+        above the panels. note: text for the caption with the parameters that are held fixed. path: of the figure's
+        file.
     """
     drawn, names = drawable(table, view)
     panels = facets_of(table, drawn, view)
@@ -78,9 +79,9 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
 def _label_axes(
     figure: "Figure", grid: Sequence[Axes], table: pd.DataFrame, drawn: pd.DataFrame, view: View, *, columns: int
 ) -> str:
-    """Label x below the lowest panels, and y once. If several panels share a row's width and x's long name has more
-    than 40 characters, the panels get x's short name, and the long one is returned for the caption; otherwise the
-    returned text is empty.
+    """Label x below the lowest panels, and y once. If there are several panels and x's long name has more than 40
+    characters, the panels get x's short name. The long name is then returned for the caption; otherwise the returned
+    text is empty.
 
     Args:
         figure, grid: the figure and its panels' axes. table: all points. drawn: those that can be drawn. view: the
@@ -88,7 +89,7 @@ def _label_axes(
     """
     width, height = figure.get_size_inches()
     x_text, y_text, note = long(view.x, table), long(view.y, table) + _scale_text(drawn, view.y, view.log_y), ""
-    if len(grid) > 1 and len(x_text) > 40:  # no room under every panel: a symbol there, the words in the caption
+    if len(grid) > 1 and len(x_text) > 40:  # no room under a panel: symbol there, words in the caption
         x_text, note = short(view.x), f"; along x: {x_text}"
     for axes in grid[-columns:]:
         axes.set_xlabel(wrapped(x_text + _scale_text(drawn, view.x, view.log_x), width / columns))
@@ -101,8 +102,8 @@ def _label_axes(
 
 
 def _marks(view: View) -> str:
-    """The end of a caption that says which swept key's values are written beside the marks (`view.along`); empty if
-    none are.
+    """The end of a caption, which names the swept key whose values are written beside the marks (`view.along`); empty
+    if no values are written there.
     """
     return f"; numbers at the marks: {short(view.along)}" if view.along else ""
 
@@ -113,8 +114,8 @@ def draw_lines(axes: Axes, table: pd.DataFrame, view: View, held: str = "") -> s
 
     Args:
         axes: to draw on. table: one row for each point, with means and the ends of their intervals. view: the columns
-        along x and y, those whose values make lines (group), and the swept key written beside the marks (along), if
-        any. held: what all points share, for the caption.
+        along x and y, the columns whose values make lines (group), and the swept key whose values are written beside
+        the marks (along), if any. held: text for the caption with the parameters that all points share.
 
     Returns:
         The caption, which says what the intervals are, that an ε is the largest over replicates, and how many points
@@ -134,18 +135,19 @@ def draw_lines(axes: Axes, table: pd.DataFrame, view: View, held: str = "") -> s
 
 
 def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | None) -> None:
-    """Draw one line with its 95% intervals. They are a band if x is a number, the points are joined in the order of x,
-    and there are at least three points. Otherwise they are error bars.
+    """Draw one line with its 95% intervals. The intervals are a band if x is a number, the points are joined in the
+    order of x, and there are at least three points. Otherwise they are error bars.
 
     Args:
         axes: to draw on. line: its label, its points (one row each, with the coordinate along x in the column "at"),
-        and the index that fixes its colour and marker. view: the figure's columns, of which y and along matter. places:
-        the texts along x; None: x is a number.
+        and the index from which its colour and marker follow. view: the figure's columns, of which only y and along
+        matter. places: the texts along x; None: x is a number.
     """
     colour, marker = COLOURS[line.index % len(COLOURS)], MARKERS[line.index % len(MARKERS)]
     style = STYLES[line.index // len(COLOURS) % len(STYLES)]
     part = line.points
-    # points with an interval; a band needs a line of at least three points along a numeric axis
+    # the points that have an interval; error bars are drawn unless the line has at least three points along a numeric
+    # axis
     bounded = part[np.isfinite(part[view.y + LOW])] if view.y + LOW in part else part.iloc[:0]
     bars = places is not None or view.along is not None or len(part) < 3
     if len(bounded) and bars:
@@ -162,13 +164,13 @@ def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | No
 
 
 def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
-    """Draw, in grey, what the same learner reaches without privacy, if it was measured at all points of the panel. If
-    the value is the same at all points, it is a dashed level with its 95% interval as a band; else it is one or several
-    dashed lines with bands.
+    """Draw, in grey, the value that the same learner reaches without privacy, if it was measured at all points of the
+    panel. A value that is the same at all points is drawn as a dashed level, with its 95% interval as a band; values
+    that differ are drawn as one or several dashed lines with bands.
 
     Args:
         axes: to draw on. part: points of the panel, one row each, with their coordinate along x in the column "at".
-        view: the figure's columns, of which y, group and along matter.
+        view: the figure's columns, of which only y, group and along matter.
     """
     reference = reference_of(part, view)
     if reference is None:
@@ -179,7 +181,7 @@ def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
         if np.isfinite(low):
             axes.axhspan(low, high, color=GREY, alpha=0.2, linewidth=0)
         axes.axhline(level, color=GREY, linestyle="--", linewidth=1.2, label=text)
-    # the more lines there are, the lighter are their bands; the legend has one entry for all lines
+    # with more lines, the bands are lighter; the legend has one entry for all lines
     for number, line in enumerate(reference.lines):
         points, alpha = line.points, 0.2 / len(reference.lines)
         axes.fill_between(
@@ -200,10 +202,11 @@ def _draw_panel(
 
     Args:
         axes: to draw on. part: points of the panel, one row each. drawn: points of all panels. view: the figure's
-        columns along x and y and those whose values make lines (group). names: the texts along x; None: x is a number.
+        columns along x and y, and the columns whose values make lines (group). names: the texts along x; None: x is a
+        number.
     """
     draw_reference(axes, part, view)
-    # thin line: what a prediction without features reaches, as a level or as the mean of the points at each x
+    # a thin line shows the value of a prediction without features: one level, or the mean of the points at each x
     baseline, text = baseline_of(part, view), baseline_text(view.y)
     if isinstance(baseline, float):
         axes.axhline(baseline, color=GREY, linestyle=":", linewidth=1.0, label=text)
@@ -218,8 +221,8 @@ def scale(axes: Axes, drawn: pd.DataFrame, view: View, places: Sequence[str] | N
 
     Args:
         axes: to set. drawn: one row for each point, with its coordinate along x in the column "at". view: the figure's
-        columns, of which y matters, and whether the axes are logarithmic (log_x, log_y; None: it follows from the
-        values). places: the texts along x; None: x is a number.
+        columns, of which only y matters, and whether the axes are logarithmic (log_x, log_y; None: the values decide).
+        places: the texts along x; None: x is a number.
     """
     if places is not None:
         axes.set_xticks(
@@ -251,9 +254,9 @@ def _name_marks(axes: Axes, drawn: pd.DataFrame, view: View) -> None:
     """Write beside the marks of each line the value of the swept key `view.along`, along which the points are joined.
     The first mark of a line also gets the key's symbol, such as "α = 0.1"; the others get the value alone.
 
-    A name that would cover a mark or another name, or would leave the panel, is left out. Both ends of each line are
-    named first; if a line has more than 12 points, only its ends are named. Call this last because the final layout
-    decides what fits.
+    A text that would cover a mark or another text, or would leave the panel, is left out. The texts at both ends of
+    each line are written first; a line with more than 12 points has texts only at its ends. Call this function last,
+    because the final layout decides which texts fit.
 
     Args:
         axes: on which the lines are. drawn: their points, one row each. view: the figure's columns.
@@ -276,11 +279,11 @@ def _name_mark(
     axes: Axes, line: Series, at: int, view: View, *, covered: Sequence[Bbox], panel: BboxBase
 ) -> Bbox | None:
     """Write the value of the swept key `view.along` beside one mark of a line, on the first side that is free. Return
-    the box of this name, or None if no side is free.
+    the box around this text, or None if no side is free.
 
     Args:
         axes: to write on. line: with its points. at: number of the point. view: the figure's columns. covered: boxes
-        that the name must not overlap. panel: the box in which it must stay.
+        that the text must not overlap. panel: the box in which the text must stay.
     """
     x, y, along = (line.points[column].iloc[at] for column in ("at", view.y, view.along))
     text = value(along) if at else pairs([str(view.along)], [along])
@@ -302,8 +305,8 @@ def _scale_text(drawn: pd.DataFrame, column: str, chosen: bool | None) -> str:
     """The end of an axis label: ", log scale" if the axis is logarithmic, else empty.
 
     Args:
-        drawn: the points that can be drawn. column: the one along the axis. chosen: whether the axis is logarithmic;
-        None: it is if all values lie above 0 and spread over more than a decade.
+        drawn: the points that can be drawn. column: the column along the axis. chosen: whether the axis is logarithmic;
+        None: it is logarithmic if all values lie above 0 and spread over more than a decade.
     """
     return ", log scale" if wants_log(drawn[column], chosen) else ""
 
@@ -341,13 +344,13 @@ def plot_fit(
 
     Args:
         table: one row for each point. view: the columns; y is the excess risk, x a number, and no column makes panels.
-        slopes: for the label of a line ("" if there is a single line), the estimated slope of ln y against ln x. fits:
-        at most two fitted formulas, each with its value at every row of the table. A formula is a sum of terms with
-        fitted constants; the terms come from theory and depend on the flip probability α, the number of labels, and the
-        heterogeneity φ (how far users' label distributions lie from their cluster's). title: above the axes. note: what
-        is held fixed, for the caption. path: of the figure.
+        slopes: for the label of each line ("" if there is a single line), the estimated slope of ln y against ln x.
+        fits: at most two fitted formulas, each with its value at every row of the table. A formula is a sum of terms
+        with fitted constants; the terms come from theory and depend on the flip probability α, the number of labels,
+        and the heterogeneity φ (how far users' label distributions lie from their cluster's). title: above the axes.
+        note: text for the caption with the parameters that are held fixed. path: of the figure's file.
     """
-    # the fitted values become columns, so that each point that can be drawn keeps its own
+    # the fitted values become columns, so that each point that can be drawn keeps its fitted values
     for fit in fits:
         table = table.assign(**{fit.name: fit.fitted})
     drawn, _ = drawable(table, view)
@@ -374,9 +377,9 @@ def plot_fit(
 
 
 def _draw_floor(axes: Axes, drawn: pd.DataFrame) -> None:
-    """Draw a line at the excess risk that would remain with infinitely many exchanged labels; it is computed exactly
-    (the column excess_risk_floor). Nothing is drawn if a point has no such value above 0, or if points with the same x
-    have different values.
+    """Draw a line at the excess risk that would remain with infinitely many exchanged labels; this risk is computed
+    exactly (the column excess_risk_floor). Nothing is drawn if any point lacks a finite value above 0 in this column,
+    or if points with the same x have different values.
 
     Args:
         axes: to draw on. drawn: one row for each point, with its coordinate along x in the column "at".

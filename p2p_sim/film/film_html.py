@@ -33,11 +33,13 @@ COUNTS_TEXT = (
     ("unanswered", "users who got no label"),
 )
 UNANSWERED = "questions that got no label"
-"""The text of the last count if the scenario has its own protocol, in which users ask any number of questions."""
+"""The text beside the last count if the scenario has a protocol of its own, in which users ask any number of
+questions."""
 
 
 def film_html(network: ObservedNetwork) -> str:
-    """The film of a run as an HTML page, which needs no other file and no network; its text needs no JavaScript.
+    """The film of a run as an HTML page, which needs no other file and no network. The text on the page can be read
+    without JavaScript.
 
     Args:
         network: what happened in a run, from `observed_network.observe`. If there are more than 300 users or 3,000
@@ -100,13 +102,14 @@ def film_html(network: ObservedNetwork) -> str:
 
 
 def _privacy(film: Film) -> dict[str, Any]:
-    """What a film's page states about privacy, as texts and numbers by name. It comes from the run's privacy statement
-    against a learner who sees the set of submissions. The user whom it names has the largest certified ε.
+    """What a film's page states about privacy, as texts and numbers by name. All comes from the run's privacy statement
+    against a learner who sees the set of submissions. The user whom the page names has the largest certified ε.
 
     Returns:
         epsilon, delta: the bound. epsilon_local: ε₀ of a noisy label alone. protects: a sentence on what is protected
-        from whom. conditions: those of the bound; empty if no finite ε is known. worst: the user's number and cluster;
-        others: how many other users have the same ε; place: her index among the users in the picture.
+        from whom. conditions: those of the bound; empty if no finite ε is known. worst: four numbers on the user whom
+        the page names: user (her number), cluster, place (her index among the users in the picture), and others (how
+        many other users have the same ε).
     """
     network, statement = film.network, film.network.statement
     condition = f", given {statement.conditional_on}" if statement.conditional_on else ""
@@ -227,8 +230,8 @@ def _users(film: Film, at_s: float) -> list[dict[str, Any]]:
 
 
 def _busiest(film: Film) -> float:
-    """A moment in the first half of a run, in seconds, at which nearly the largest number of messages are on their way.
-    The still picture shows the exchange at this moment.
+    """The last moment in the first half of a run, in seconds, at which nearly as many messages are on their way as at
+    any moment of this half. The still picture shows the exchange at this moment.
     """
     m = film.messages
     on = np.isfinite(m.arrives_s) & (m.sender >= LEARNER) & (m.receiver >= LEARNER)

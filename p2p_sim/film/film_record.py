@@ -10,9 +10,11 @@ from p2p_sim.film.layout import FilmLayout, Floats, Integers, places_of
 from p2p_sim.replicate import ObservedNetwork, books
 
 MOST_USERS, MOST_MESSAGES = 300, 3_000
-"""Largest numbers of users and of messages of a run whose film shows all users; of a larger run it shows a sample."""
+"""Largest numbers of users and of messages of a run whose film shows all users; the film of a larger run shows a
+sample of the users."""
 STEPS = 400
-"""Number of equal time steps of a film that shows a sample; at the end of each it has the counts of the whole run."""
+"""Number of equal time steps of a film that shows a sample of the users. At the end of each step, the film has the
+counts of the whole run."""
 NOT_SHOWN, HIDDEN_MEMBER = -2, -3
 """Numbers below LEARNER that stand for users outside the sample: NOT_SHOWN, or HIDDEN_MEMBER for members of the
 coalition.
@@ -35,10 +37,10 @@ that the learner took, and the questions that got no label. In the label exchang
 class Shown(Sent):
     """The messages of a film in the order in which they were sent; arrays have one entry for each message (s,).
 
-    sender, receiver: position among the film's users, LEARNER, NOT_SHOWN or HIDDEN_MEMBER. how: LOST, OFFLINE (its
+    sender, receiver: position among the film's users, LEARNER, NOT_SHOWN or HIDDEN_MEMBER. how: LOST, OFFLINE (the
     receiver was offline), DELIVERED, or LATE (delivered and dropped). label: the noisy label in the message. It is -1
-    in a request and if messages carry more than a class. In a scenario's own protocol it is also -1 in a message that
-    did not arrive, because its label is unknown.
+    in a request, and in all messages if they carry more than a class. In a scenario's own protocol it is also -1 in a
+    message that did not arrive, because its label is unknown.
     """
 
     types = (*Sent.types, np.int64, np.int64)  # type: ignore[assignment]
@@ -50,10 +52,10 @@ class Shown(Sent):
 class Fates:
     """The moments at which requests were made, expired and failed, in seconds; infinity: never.
 
-    first_s, failed_s: for each user of the run, when she first asked, and when it was certain that she gets no label
-    (n,). unanswered_s: for each question, when it was certain that it gets no label (q,); in the label exchange each
-    user has a single question. expired_s: when requests expired (e,). retried_s: when users asked again after a request
-    had expired.
+    first_s: (n,) for each user of the run, when she first asked. failed_s: (n,) for each user, when it was certain that
+    she gets no label. unanswered_s: (q,) for each question that got no label, when this was certain; in the label
+    exchange each user has a single question, and the time is infinity if she got a label. expired_s: (e,) when requests
+    expired. retried_s: when users asked again after a request had expired.
     """
 
     first_s: Floats
@@ -286,7 +288,7 @@ def _company(network: ObservedNetwork, begin: int, most: int) -> Integers:
 
 def _messages(network: ObservedNetwork, users: Integers) -> Shown:
     """The messages that some users sent or received, in the order in which they were sent, each with its kind, sender,
-    receiver, times, the noisy label that it carries (-1: none or unknown), and its end. The end is: lost, not delivered
+    receiver, times, the noisy label that it carries (-1: none or unknown), and what became of it: lost, not delivered
     because the receiver was offline, delivered, or delivered and dropped because it was too late. A sender or receiver
     is given by the position in `users`, or by -1 for the learner, -2 for any other user, and -3 for any other user who
     is in the coalition (she tells the learner what she sees).
@@ -333,7 +335,7 @@ def _messages(network: ObservedNetwork, users: Integers) -> Shown:
 
 
 def doing(film: Film, at_s: float) -> Integers:
-    """What each user of a film had last done by a moment in seconds (u,).
+    """For each user of a film, a number that says what she had last done by the moment `at_s`, in seconds, (u,).
 
     0: nothing, 1: asked for a label, 2: got one, 3: submitted one that the learner took, 4: failed to get one.
     """

@@ -23,8 +23,8 @@ GOLDEN = math.pi * (3.0 - math.sqrt(5.0))
 class FilmLayout:
     """Points in the picture, from (0, 0) at the top left to (1000, 640).
 
-    user: (u, 2) points of users. radius: radius of a user's marker. cluster: (c,) numbers of the clusters shown. disc:
-    (c, 3) centres and radii of the discs of these clusters. learner: the learner's centre. edges: (e, 2) pairs of
+    user: (u, 2) the points of u users. radius: radius of a user's marker. cluster: (c,) numbers of the clusters shown.
+    disc: (c, 3) centres and radii of the discs of these clusters. learner: the learner's centre. edges: (e, 2) pairs of
     neighbours in the overlay, as indices into `user`.
     """
 
@@ -48,13 +48,13 @@ def places_of(network: ObservedNetwork, users: Integers) -> FilmLayout:
     # the learner is beside the disc of a single cluster, or in the middle of several
     learner = (0.84 * WIDTH if sizes.size == 1 else WIDTH / 2, HEIGHT / 2)
     where, edges = np.empty((users.size, 2)), list[Integers]()
-    closest = math.inf  # about the smallest distance between neighbouring users
+    closest = math.inf  # approximately the smallest distance between neighbouring users
     for number, (x, y, radius) in zip(cluster.tolist(), disc.tolist(), strict=True):
         members = np.flatnonzero(of == number)
         inner = _edges(network.overlay, users[members])
         edges.append(members[inner])
         where[members] = (x, y) + _inside(network.overlay, users[members], inner) * (radius - MARGIN)
-        # m users spread evenly over a disc of radius r are about r/√m apart
+        # m users spread evenly over a disc of radius r are approximately r/√m apart
         closest = min(closest, (radius - MARGIN) / math.sqrt(members.size))
     drawn = np.concatenate(edges)
     return FilmLayout(
@@ -66,7 +66,7 @@ def places_of(network: ObservedNetwork, users: Integers) -> FilmLayout:
 def _discs(sizes: Integers) -> Floats:
     """For each of c clusters, the centre (x, y) and the radius of its disc in the picture: (c, 3), in the units of the
     picture, which is 1000 wide and 640 high. A single disc is left of the middle, two are side by side, and more stand
-    around the learner in the middle. Areas are proportional to sizes.
+    around the learner in the middle. The areas of the discs are proportional to the sizes of the clusters.
 
     Args:
         sizes: (c,) number of users of each cluster.
@@ -102,7 +102,7 @@ def _ellipse(angles: Floats, radii: Floats) -> Floats:
 
 
 def _clear(disc: Floats) -> bool:
-    """Whether all discs (c, 3) keep a distance from each other and from the learner in the middle."""
+    """Whether all discs (c, 3) are far enough from each other and from the learner in the middle."""
     discs = np.vstack([disc, (WIDTH / 2, HEIGHT / 2, LEARNER_RADIUS + BETWEEN)])
     gap = np.hypot(*(discs[:, None, :2] - discs[None, :, :2]).transpose(2, 0, 1)) - discs[:, 2] - discs[:, None, 2]
     np.fill_diagonal(gap, np.inf)
@@ -133,7 +133,8 @@ def _inside(overlay: Overlay | None, users: Integers, edges: Integers) -> Floats
     """Points (u, 2) in the unit disc for the users of one cluster.
 
     If the network's graph gives users positions (in the unit square), the points follow from these. Otherwise they are
-    a drawing of the graph or, if there are no edges or fewer than three users, lie like a sunflower's seeds.
+    taken from a drawing of the graph. If there are no edges or fewer than three users, they lie like a sunflower's
+    seeds.
 
     Args:
         overlay: the graph of who may ask whom, or None. users: (u,) numbers of the cluster's users. edges: (e, 2) pairs
@@ -161,8 +162,8 @@ def _inside(overlay: Overlay | None, users: Integers, edges: Integers) -> Floats
 
 
 def _apart(points: Floats, rounds: int = 60) -> Floats:
-    """The points (u, 2) of users in the unit disc, moved so that no user hides another: in each of some rounds, points
-    closer than 1.25/√u push each other apart a little.
+    """The points (u, 2) of users in the unit disc, moved so that no user hides another: in each of `rounds` rounds,
+    points closer than 1.25/√u push each other apart a little.
     """
     least, points = 1.25 / math.sqrt(len(points)), np.array(points, dtype=np.float64)
     for _ in range(rounds):

@@ -17,7 +17,7 @@ NOBODY = "No user is chosen. Click one in the picture, or choose her in the list
 
 
 def held_labels(film: Film) -> Integers:
-    """Noisy labels (2, u) of the u users in the picture; -1: none.
+    """Two noisy labels of each of the u users in the picture, (2, u); -1: none.
 
     Row 0 has the label of the first reply that came to a user in time. Row 1 has the label that the learner accepted
     from her.
@@ -27,7 +27,8 @@ def held_labels(film: Film) -> Integers:
         peer = peers_of(network)[users]
         held = np.where(peer < 0, -1, network.labels.noisy[peer])
         return np.stack([held, held])
-    # users may reply and submit any label, so labels are read from messages that came; the first one is written last
+    # users may reply and submit any label, so labels are read from messages that came; a user's first message is
+    # written last, so that it remains
     replies = m.select((m.kind == REPLY) & ~m.late)
     accepted = m.select((m.kind == SUBMISSION) & (m.time_s == network.submitted_s[m.sender]))
     labels = np.full((2, network.num_users), -1)
@@ -42,7 +43,7 @@ def script_data(film: Film, story: Story) -> dict[str, Any]:
     their index among those in the picture.
 
     Args:
-        film: users, messages and counts. story: the film's opening, in steps, which follow one user's label.
+        film: users, messages and counts. story: the film's opening, whose steps follow one user's label.
     """
     network, users = film.network, film.users
     position_of = {user: position for position, user in enumerate(users.tolist())}
@@ -81,8 +82,8 @@ def script_data(film: Film, story: Story) -> dict[str, Any]:
 def _user_data(film: Film) -> dict[str, list[Any]]:
     """Columns with an entry for each user in the picture: her number (id) and cluster; her certified ε; whether she is
     in the coalition (member); her noisy label, the label that she got and the one that the learner took from her
-    (noisy, got, gave; -1: none); and who saw her noisy label. Four more give the ticks (millionths of the run; -1:
-    never) at which she first asked, failed to get a label, got one, and had her submission taken.
+    (noisy, got, gave; -1: none); and who saw her noisy label. Four more columns give the ticks (millionths of the run;
+    -1: never) at which she first asked, failed to get a label, got one, and had her submission taken.
     """
     network, users, fates = film.network, film.users, film.fates
     received, submitted = held_labels(film).tolist()
@@ -107,11 +108,11 @@ def _message_data(film: Film) -> dict[str, list[int]]:
 
     kind: 1 request, 2 reply, 3 submission. from, to: position among the users in the picture, -1 the learner, -2
     another user, -3 another user who is in the coalition. sent: ticks (millionths of the run) since the message before
-    was sent. end: ticks from its sending until it came to its receiver; -1: lost. how: 0 lost, 1 its receiver was
-    offline, 2 delivered, 3 delivered and dropped. label: the noisy label that it carries; -1: none or unknown. attempt:
-    number of the request among those for the same question, from 0; -1: sent unasked. forwarded: 1 if a user passed the
-    request on. copy: 1 if the network made this copy. Each of the last three is an empty list if it is 0 in all
-    messages.
+    was sent. end: ticks from its sending until its arrival at its receiver; -1: it was lost. how: 0 lost, 1 its
+    receiver was offline, 2 delivered, 3 delivered and dropped. label: the noisy label that it carries; -1: none or
+    unknown. attempt: number of the request among those for the same question, from 0; -1: sent unasked. forwarded: 1 if
+    a user passed the request on. copy: 1 if the network made this copy. Each of the last three columns is an empty list
+    if all its entries are 0.
     """
     m = film.messages
     sent, end = (np.array(_ticks(times, film), dtype=np.int64) for times in (m.sent_s, m.arrives_s))
@@ -132,7 +133,7 @@ def _message_data(film: Film) -> dict[str, list[int]]:
 
 
 def _who_saw(film: Film) -> dict[str, list[Any]]:
-    """Who could see the noisy label of each user in the picture, as numbers of users of the whole run.
+    """Who could see the noisy label of each user in the picture. Users are given by their numbers in the whole run.
 
     submits: the user whose label she submitted; -1: none. carried: users whose submissions brought her label to the
     learner. dropped: those of `carried` whose submissions came too late. received: users who got her label from her.

@@ -9,9 +9,9 @@ Then, for the target's true label y and the learner's view (what it sees),
 
     Pr[view | label y] ∝ (1-α) L_y + α L_{1-y},   Pr[y = 1 | view] = ((1-α) L_1 + α L_0) / (L_0 + L_1).
 
-The mean of |Pr[y = 1 | view] - 1/2| over views is half the total variation distance of the two laws of the view,
-δ(0)/2. It is the learner's advantage if the others have these labels. The accountant's advantage is the largest over
-all labels of the others.
+The mean over views of |Pr[y = 1 | view] - 1/2| is half the total variation distance of the two laws of the view, that
+is, δ(0)/2. It is the learner's advantage if the others have these labels. The accountant's advantage is the largest
+over all labels of the others.
 """
 
 import math
@@ -30,7 +30,9 @@ from p2p_sim.privacy.exchange import DeltaEvaluator, LabelExchange, likelihoods
 from p2p_sim.replicate import ObservedNetwork
 
 LARGEST = 2_000
-"""Largest number of users of a cluster for which the posterior is computed; at this size it takes a second."""
+"""Largest number of users of a cluster for which the posterior is computed; at this size the computation takes a
+second.
+"""
 _LOG_TAIL = -36.0
 """The logarithm of the probability that sums over the learner's views may omit; this probability is added to upper
 bounds."""
@@ -56,8 +58,8 @@ class Posterior:
 
 def learned_of(network: ObservedNetwork, user: int) -> Posterior | None:
     """What the learner learned of a user's label in a run: the number of users and submissions of her cluster, the
-    probability that her label is 1 given what the cluster submitted, and the learner's mean advantage. None unless the
-    law of the learner's view is known exactly and the cluster has 2 to 2,000 users.
+    probability that her label is 1 given what the cluster submitted, and the learner's mean advantage. The result is
+    None unless the law of the learner's view is known exactly and the cluster has 2 to 2,000 users.
 
     Args:
         network: what happened in the run. user: her number.
@@ -68,7 +70,7 @@ def learned_of(network: ObservedNetwork, user: int) -> Posterior | None:
     alpha, theta = labels.flip_prob, network.sampling_rate
     if not labels.exact or alpha is None or theta is None or not 2 <= n <= LARGEST:
         return None
-    # t and k: the noisy labels that the users of her cluster passed on
+    # the noisy labels that the users of her cluster passed on: t labels, k of them 1
     submitted = labels.noisy[network.source[first:last][np.isfinite(network.submitted_s[first:last])]]
     ones = int(labels.true[first:last].sum() - labels.true[user])
     model = LabelExchange(n, alpha, theta)
@@ -115,7 +117,7 @@ DID_IN_PROTOCOL = {
     3: "the learner has a label from her",
     4: "asked, and got no label",
 }
-"""The same for a scenario's own protocol, in which users ask, answer and submit any number of times."""
+"""What a user did so far under a scenario's own protocol, in which users ask, answer and submit any number of times."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,7 @@ def mark_of(label: int) -> Markup:
 def peers_of(network: ObservedNetwork) -> Integers:
     """For each user of a run, the user whose noisy label she holds (n,); -1: nobody.
 
-    She holds the label of the first reply in time, or her own.
+    She holds the label of the first reply that came in time, or her own label.
     """
     m = network.messages
     replies = m.select((m.kind == REPLY) & ~m.late)
@@ -267,7 +269,7 @@ def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
     submission.
 
     Args:
-        film: of the run. user: her number. peer: the user whose noisy label she holds; -1: nobody.
+        film: the film of the run. user: her number. peer: the user whose noisy label she holds; -1: nobody.
     """
     network, fallback = film.network, bool(film.network.own[user])
     whom = "user of her cluster" if network.overlay is None else "neighbour"
@@ -288,7 +290,7 @@ def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
         owner = f"{PEER}’s label"
         reply = Markup("{} has tossed such a coin too. He sends <b>his noisy label</b>, {}.").format(PEER, mark)
         steps.append(StoryStep("reply", 3400, reply))
-    # the coin θ decides whether she submits, and the network whether the submission comes in time
+    # the coin θ decides whether she submits, and the network decides whether the submission comes in time
     passes = bool(network.source[user] >= 0)
     coin = Markup(
         'Coin <b>θ</b>: with probability {:.3g} she passes {} on to the learner. <span class="then">{}.</span>'
@@ -307,8 +309,8 @@ def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
 def _certain(learned: Posterior, true: int) -> tuple[Markup, ...]:
     """The text at the end of a film's opening if the learner's final belief in the user's true label can be computed
     exactly: the caption of the last scene, and three paragraphs below the opening. They say that both labels were
-    equally probable before, how probable her true label is now, how far the learner gets on average, and that it knows
-    all other users' true labels.
+    equally probable before, how probable her true label is now, what the learner's mean advantage is, and that the
+    learner knows all other users' true labels.
 
     Args:
         learned: what the learner learned of the user's label. true: her true label, 0 or 1.

@@ -11,7 +11,9 @@ from p2p_sim.histograms.partitions import Floats, Ints
 
 
 class CellClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of classifiers for the labels 0 and 1 that give one answer in each cell of a partition of the space."""
+    """Base of classifiers for the labels 0 and 1. Such a classifier gives one answer in each cell of a partition of the
+    space.
+    """
 
     n_features_in_: int
 
@@ -37,7 +39,7 @@ class CellClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _share(self, points: Floats) -> Floats:
-        """Estimated probability of label 1, in [0, 1], at each of the points (n, d): (n,)."""
+        """Estimated probabilities (n,) of label 1, in [0, 1], at the points (n, d)."""
         raise NotImplementedError
 
     def predict_proba(self, X: ArrayLike) -> Floats:

@@ -1,8 +1,9 @@
 """Histogram classifiers: without privacy, with noisy votes (PCL, PCL2), and with two stability-based histograms
 (PCL2b).
 
-The votes of a cell are the sum of y - 1/2 over the examples in the cell, where y is an example's label, 0 or 1. They
-are positive if most of these labels are 1.
+Algorithm numbers are those of Bousquet et al. (2022), "Private Bayes consistency". The votes of a cell are the sum of
+y - 1/2 over the examples in the cell, where y is an example's label, 0 or 1. They are positive if most of these labels
+are 1.
 """
 
 import math
@@ -41,7 +42,7 @@ class HistogramClassifier(CellClassifier):
     """The histogram rule without privacy on [0, 1]^d: the majority of labels in each cube, and 0 in empty cubes.
 
     Args:
-        side: side of the cubes; None: n^(-1/(2d)) for n rows.
+        side: side of the cubes; None: n^(-1/(2d)) for n rows of d features.
     """
 
     def __init__(self, side: float | None = None) -> None:
@@ -78,7 +79,7 @@ class HistogramClassifier(CellClassifier):
         return self.table_.look_up(self.votes_, cells)
 
     def _share(self, points: Floats) -> Floats:
-        # 1/2 + votes / count, with the true counts
+        # 1/2 + votes / count, with the true counts of examples in the cells
         cells = self.partition_.cells(points)
         counts = np.maximum(self.table_.look_up(self.counts_, cells), 1.0)
         return np.clip(0.5 + self._votes(cells) / counts, 0.0, 1.0)
@@ -90,9 +91,9 @@ class PCL(HistogramClassifier):
 
     The votes of each cube, even of an empty one, get Laplace noise of scale 1/ε once; a query draws no noise. Points
     outside [0, 1]^d are moved to its boundary, with a warning. The counts of cells are not released. So `predict_proba`
-    divides votes by n r^d, the mean count of n rows under the uniform law. The answers of `predict_proba` order points
-    by confidence, but are not calibrated. Only the methods' answers are private: the fitted object contains the exact
-    votes and the noise's seed.
+    divides votes by n r^d, the mean count of n rows in a cube of side r under the uniform law. The answers of
+    `predict_proba` order points by confidence, but are not calibrated. Only the methods' answers are private: the
+    fitted object contains the exact votes and the noise's seed.
 
     Args:
         epsilon: ε, above 0. side: public side r of the cubes; None: n^(-1/(2d)). random_state: seed of the noise. Use a
@@ -133,8 +134,8 @@ class PCL(HistogramClassifier):
 class LabelPrivateHistogram(PCL):
     """The histogram rule with label privacy at ε, for public features: PCL's noisy votes, divided by true counts.
 
-    If a label changes, the votes of one cell change by 1, as in PCL, so the same noise suffices. It is public which
-    cells are empty; they get no noise and answer 0.
+    If a label changes, the votes of one cell change by 1, as in PCL, so the same noise suffices. Which cells are empty
+    is public; empty cells get no noise and answer 0.
     """
 
     def _votes(self, cells: Ints) -> Floats:
@@ -166,9 +167,9 @@ class PCL2(PCL):
 
     Args:
         epsilon: ε, above 0. radius: r, public; None: n^(-1/(4d)). random_state: seed of the noise. reference: (N, d)
-        public points; None: the packing is a grid. metric: of the space; used only with `reference`. dimension:
-        doubling dimension of the space, which replaces d in the default r; None: d. centred: whether the grid's first
-        centre lies at r/2 along each axis rather than at 0; both grids are maximal.
+        public points; None: the packing is a grid. metric: the metric of the space, used only with `reference`.
+        dimension: doubling dimension of the space, which replaces d in the default r; None: d. centred: whether the
+        grid's first centre lies at r/2 along each axis rather than at 0; both grids are maximal.
     """
 
     def __init__(
@@ -201,9 +202,9 @@ def packing_cells(rule: "PCL2 | PCL2b", points: Floats, *, bounded: bool) -> Par
 
     Args:
         rule: the estimator, with parameters radius (r; None: n^(-1/(4 dimension))), dimension (None: d), reference
-        (public points; None: a grid), metric (for `reference`), and centred (whether the grid begins at r/2 instead of
-        0). points: (n, d), the private sample; only its shape is used. bounded: whether a grid covers [0, 1]^d; else it
-        covers R^d.
+        (public points; None: a grid), metric (for `reference`), and centred (whether the grid's first centre lies at
+        r/2 instead of 0). points: (n, d), the private sample; only its shape is used. bounded: whether a grid covers
+        [0, 1]^d; else it covers R^d.
 
     Raises:
         InputError: r or the dimension is not above 0, or the reference set is the sample.
@@ -272,9 +273,9 @@ class PCL2b(CellClassifier):
     Args:
         epsilon: ε of each histogram, above 0: the classifier costs 2ε. delta: δ of each histogram; None: n^-2. radius:
         r of the packing whose Voronoi cells are used, public; None: n^(-1/(4d)). random_state: seed of the noise.
-        reference: (N, d) public points, from which the packing is chosen; None: the cells are cubes in R^d. metric: of
-        the space; used only with `reference`. dimension: doubling dimension of the space, which replaces d in the
-        default r; None: d. centred: whether a centre of the cubes lies at r/2 along each axis rather than at 0.
+        reference: (N, d) public points, from which the packing is chosen; None: the cells are cubes in R^d. metric: the
+        metric of the space, used only with `reference`. dimension: doubling dimension of the space, which replaces d in
+        the default r; None: d. centred: whether the centre of a cube lies at r/2 along each axis rather than at 0.
     """
 
     epsilon: float = 1.0

@@ -1,4 +1,6 @@
-"""Histogram density estimates, which are constant on cubes: without privacy, and with privacy (PCDE)."""
+"""Histogram density estimates, which are constant on cubes: one without privacy, and a private one (PCDE). Numbers of
+algorithms and remarks are those of Bousquet et al. (2022).
+"""
 
 import warnings
 from dataclasses import dataclass
@@ -23,8 +25,8 @@ class HistogramDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         side: side of the cubes; None: n^(-1/(2d)) for n rows.
 
     Attributes:
-        coordinates_: (m, d), the cubes of positive density. masses_: (m,), the mass of each. heights_: (m,), the
-        density in each.
+        coordinates_: (m, d), the cubes of positive density. masses_: (m,), the probability mass of each cube. heights_:
+        (m,), the density in each cube.
     """
 
     normalise: bool = False  # exact counts add up to n already
@@ -69,7 +71,7 @@ class HistogramDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
             return np.log(self.histogram_.table.look_up(self.heights_, cells))
 
     def sample(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw points (count, d) from the estimated density, normalised to mass 1.
+        """Draw points (count, d) from the estimated density, after it is normalised to mass 1.
 
         Raises:
             InputError: the density is 0 everywhere.
@@ -88,10 +90,10 @@ class PCDE(HistogramDensity):
     Only cubes whose noisy count reaches the threshold (2/ε) ln(2/δ) + 1 have a positive density.
 
     Args:
-        epsilon: ε, above 0. delta: δ in (0, 1); None: n^-2. normalise: whether counts are divided by their noisy total
-        (Remark 4.1) rather than by n. At moderate n many cells fall below the threshold; the division by the total
-        moves their mass to the cells above it. side: public side of the cubes; None: n^(-1/(2d)). random_state: seed of
-        the noise.
+        epsilon: ε, above 0. delta: δ in (0, 1); None: n^-2 for n rows. normalise: whether counts are divided by their
+        noisy total (Remark 4.1) rather than by n. At moderate n many cells fall below the threshold; the division by
+        the total moves their mass to the cells above it. side: public side of the cubes; None: n^(-1/(2d)).
+        random_state: seed of the noise.
     """
 
     epsilon: float = 1.0
@@ -128,5 +130,5 @@ class PCDE(HistogramDensity):
         return CellCounts.noisy(cells, self.epsilon, self.delta_, self.random_state)
 
     def privacy(self) -> PrivacyBound:
-        """The statement that the released density is private with this ε and δ if one example is replaced."""
+        """The statement that the released density is (ε, δ)-private if one example is replaced."""
         return counts_epsilon(self.epsilon, self.delta_, num_rows=self.num_rows_)

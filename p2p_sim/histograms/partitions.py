@@ -1,5 +1,5 @@
-"""Partitions of a space into cells: cubes, and Voronoi cells of a packing. They depend on the number of rows n and on
-public data alone.
+"""Partitions of a space into cells: cubes, and Voronoi cells of a packing. They depend only on the number n of rows and
+on public data.
 
 A cell is given by a row of integers: the coordinates of a cube in a grid, or the number of a Voronoi cell. The cells
 that contain a point of the sample are kept in a sorted table. Noise belongs to a cell, not to a query.
@@ -209,7 +209,7 @@ class CellTable:
         return cls(coordinates, tuple(levels))
 
     def find(self, cells: Ints) -> Ints:
-        """For each of the cells (n, k), its row in the table; -1 if the table lacks it: (n,). The table must not be
+        """The row (n,) in the table of each of the cells (n, k); -1 if the table lacks the cell. The table must not be
         empty.
         """
         rows = np.zeros(len(cells), dtype=np.int64)
@@ -239,7 +239,7 @@ class CellNoise:
     """Laplace noise of every possible cell: a function of the seed and the cell, so that no noise is stored.
 
     The noise is for simulation, not to protect anyone: the generator is not cryptographic, and the noise has 53 bits.
-    Two cells that differ before the last coordinate share their noise with probability about 2**-64.
+    Two cells that differ before the last coordinate share their noise with a probability of approximately 2**-64.
 
     Args:
         seed, purpose: they determine the noise; different purposes have independent noise. scale: of the Laplace law,
@@ -259,8 +259,8 @@ class CellNoise:
 
 def addresses(cells: Ints) -> NDArray[np.uint64]:
     """A 64-bit number (n,) for each of n cells, from which its noise is drawn. Cells that differ only in the last
-    coordinate never have the same number, and other cells have with probability about 2^-64. For this the coordinates
-    before the last are hashed and the last one is added.
+    coordinate never have the same number. Other cells have the same number with a probability of approximately 2^-64.
+    To this end, the coordinates before the last are hashed, and the last one is added.
 
     Args:
         cells: (n, k) k whole numbers that name each cell.

@@ -1,5 +1,5 @@
-"""Private semi-supervised learning: unlabelled examples give a density, and labelled ones choose a classifier from a
-finite net.
+"""Private semi-supervised learning: a density is estimated from unlabelled examples, and a classifier is chosen from a
+finite net by labelled examples.
 
 A net is a finite list of classifiers that stands for a whole class of classifiers.
 """
@@ -24,7 +24,7 @@ class Net(Protocol):
     """A finite list of classifiers."""
 
     def errors(self, points: Floats, labels: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """The number of examples that each classifier of the list gets wrong, as a vector.
+        """For each classifier of the list, the number of examples that it gets wrong: a vector.
 
         Args:
             points: (n, d). labels: (n,) 0 or 1.
@@ -40,9 +40,9 @@ class Concepts(Protocol):
     """A class of classifiers, possibly infinite."""
 
     def net(self, points: Floats) -> Net:
-        """A finite list of classifiers of this class. For every way in which the class can label the points (m, d) with
-        0 and 1, the list contains a classifier that labels them so. Only the labelling of all points with 0 may be
-        missing.
+        """A finite list of classifiers of this class. For every way in which a classifier of the class can label the
+        points (m, d) with 0 and 1, the list contains a classifier that labels them in this way. Only a classifier that
+        labels all points with 0 may be missing.
         """
         ...
 
@@ -59,7 +59,7 @@ class HalfSpaces:
 
     def net(self, points: Floats) -> "HalfSpaceNet":
         """A finite list of half-spaces {x: u·x >= t}. For each direction u of this class, and for each way in which
-        some t splits the points, it contains one such half-space.
+        some t splits the points, the list contains one half-space.
 
         Args:
             points: (m, d), d = 1 or 2.
@@ -80,7 +80,8 @@ class HalfSpaces:
 class HalfSpaceNet:
     """A finite net of half-spaces: classifier i has the threshold in row i // D of `cuts` and the direction i % D.
 
-    normals: (d, D) unit vectors, one for each of D directions. cuts: (C, D) for each direction C thresholds, ascending.
+    normals: (d, D) unit vectors, one for each of D directions. cuts: (C, D) for each direction C thresholds, in
+    ascending order.
     """
 
     normals: Floats
@@ -88,8 +89,8 @@ class HalfSpaceNet:
 
     def errors(self, points: Floats, labels: NDArray[np.uint8]) -> NDArray[np.int64]:
         """The number of points that each half-space of the net gets wrong, if it labels the points inside with 1 and
-        all others with 0: (C·D,) for C thresholds in each of D directions. Entry c·D + j has threshold c in direction
-        j.
+        all others with 0: (C·D,) for C thresholds in each of D directions. Entry c·D + j is for threshold c in
+        direction j.
 
         Args:
             points: (n, d). labels: (n,) 0 or 1.
@@ -109,8 +110,8 @@ class Intervals:
     """Intervals {x: a <= x < b} on a line."""
 
     def net(self, points: Floats) -> "IntervalNet":
-        """The m(m+1)/2 intervals between two different cuts, as a net. The cuts lie between neighbouring points (m, 1),
-        and at -inf and inf. No interval is empty.
+        """The net of the m(m+1)/2 intervals between any two of m + 1 cuts. The cuts lie midway between neighbouring
+        points (m, 1), and at -inf and inf.
 
         Raises:
             InputError: d is not 1.
@@ -162,8 +163,8 @@ def _cuts(at: Floats) -> Floats:
 def _wrong_from(at: Floats, signed: NDArray[np.int64], cuts: Floats) -> NDArray[np.int64]:
     """For each of the cuts (C,), the sum of `signed` over the examples whose value in `at` is at least the cut: (C,).
 
-    If `signed` is 1 for label 0 and -1 for label 1, this sum plus the number of labels 1 is the number of errors of the
-    classifier that gives label 1 to the examples from the cut on.
+    If `signed` is 1 for label 0 and -1 for label 1, this sum plus the number of labels 1 is a number of errors: that of
+    the classifier that gives label 1 to the examples whose value is at least the cut.
 
     Args:
         at: (n,) the value of each of n examples. signed: (n,) their signs. cuts: (C,).
@@ -175,17 +176,18 @@ def _wrong_from(at: Floats, signed: NDArray[np.int64], cuts: Floats) -> NDArray[
 
 @dataclass(eq=False, repr=False)
 class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Private learner of a class of finite VC dimension, from few labelled and many unlabelled examples (Theorem 4.11).
+    """Private learner of a class of finite VC dimension, from few labelled and many unlabelled examples (Bousquet et
+    al. 2022, Theorem 4.11).
 
     First step: a private density estimate (PCDE) of the unlabelled examples, at (ε, δ); points drawn from it reduce the
     class to a finite net. Second step: the exponential mechanism chooses from the net, at ε. The probability of a
-    classifier is proportional to exp(-ε errors / 2), with its errors on the labelled examples. Each example is
-    (ε, δ)-protected if nobody is in both samples, else (2ε, δ)-protected.
+    classifier is proportional to exp(-ε errors / 2), where `errors` is its number of errors on the labelled examples.
+    Each example is (ε, δ)-protected if nobody is in both samples, else (2ε, δ)-protected.
 
     Args:
         concepts: the class. epsilon: ε of each step, above 0. delta: δ of the density; None: n^-2 for n unlabelled
-        examples. net_points: number m of points drawn from the density, at least 1; a net of `Intervals` has about m²/2
-        classifiers. random_state: seed of all noise.
+        examples. net_points: number m of points drawn from the density, at least 1; a net of `Intervals` has
+        approximately m²/2 classifiers. random_state: seed of all noise.
     """
 
     concepts: Concepts = HalfSpaces()
@@ -195,8 +197,9 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     random_state: int = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike, unlabelled: ArrayLike) -> Self:
-        """Learn from labelled examples, and from unlabelled points of other people, and return this object. Equal
-        samples are refused: nobody may be in both, because the ε of both steps would add up for such a person.
+        """Learn from labelled examples, and from unlabelled points of other people, and return this object. If the two
+        samples are equal, they are refused: nobody may be in both, because the ε of both steps would add up for such a
+        person.
 
         Args:
             X: (m, d) features and y: (m,) labels, 0 or 1, of the labelled examples. unlabelled: (n, d).
@@ -213,8 +216,8 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.fit_disjoint(points, check_labels(y, len(points)), others)
 
     def fit_disjoint(self, points: Floats, labels: NDArray[np.uint8], others: Floats) -> Self:
-        """Learn from two samples and return this object. The caller must know that no person is in both samples; they
-        may still contain equal rows.
+        """Learn from two samples and return this object. The caller must know that no person is in both samples; the
+        samples may still contain equal rows.
 
         `fit` refuses equal samples; this method does not, because a refusal would reveal something about the rows.
 
@@ -226,10 +229,11 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"unlabelled has {others.shape[1]} features, X has {points.shape[1]}")
         streams = Streams(self.random_state, 0)
         self.density_ = PCDE(self.epsilon, self.delta, random_state=self.random_state).fit(others)
-        drawn = np.zeros((0, points.shape[1]))  # no cell passed: a net without points gives every point one label
+        drawn = np.zeros((0, points.shape[1]))  # no cell was released: a net without points
         if len(self.density_.masses_):
             drawn = self.density_.sample(self.net_points, streams.generator("histogram net"))
-        # a finite net that tells the drawn points apart, and a private choice from it with the labelled examples
+        # a finite net with every labelling of the drawn points, and a private choice from this net by the labelled
+        # examples
         self.net_ = self.concepts.net(drawn)
         errors = self.net_.errors(points, labels)
         law, rng = choice_law(errors, self.epsilon), streams.generator("histogram choice")
@@ -247,8 +251,8 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.column_stack([1.0 - label, label])
 
     def privacy(self) -> PrivacyBound:
-        """The statement that density and classifier together are private with this ε and δ if one example is replaced
-        and nobody is in both samples.
+        """The bound for density and classifier together: the ε and δ that hold if one example is replaced and nobody is
+        in both samples.
         """
         return disjoint([self.density_.privacy(), choice_epsilon(self.epsilon)])
 
@@ -257,7 +261,7 @@ def choice_law(errors: NDArray[np.integer], epsilon: float) -> Floats:
     """The probability (H,) of each of H classifiers in the exponential mechanism, proportional to exp(-ε errors / 2).
 
     Args:
-        errors: (H,) number of labels that each classifier gets wrong. epsilon: ε.
+        errors: (H,) number of examples that each classifier gets wrong. epsilon: ε.
     """
     weight = np.exp(-0.5 * epsilon * (errors - errors.min()))
     return np.asarray(weight / weight.sum())

@@ -46,9 +46,9 @@ class ConvolutionalConfig(Learner):
     """Seed of initial weights, order and dropout; absent: drawn from the scenario's seed, anew for each replicate."""
 
     def seeded(self, streams: Streams) -> Self:
-        """The configuration itself if it has a seed; otherwise a copy with a seed drawn from the random numbers of this
-        replicate (one repetition of the scenario). So replicates differ, and each can be run again. The seed determines
-        the initial weights, the order of the images in training, and dropout.
+        """The configuration itself if it has a seed. Otherwise a copy with a seed that is drawn from the random numbers
+        of this replicate (one repetition of the scenario). So replicates differ, and each can be run again. The seed
+        determines the initial weights, the order of the images in training, and dropout.
 
         Args:
             streams: the random numbers of the replicate.
@@ -70,8 +70,8 @@ class ConvolutionalConfig(Learner):
 
     def learn(self, received: Received) -> Predictor:
         """The network trained on the released labels and the images of the users under whose names they arrived. If
-        each label is K bits, the network predicts every bit by a sigmoid of its own. Hard labels and labels that are
-        class probabilities are learned with a softmax.
+        each label consists of K bits, the network predicts every bit by a sigmoid of its own. Hard labels and class
+        probabilities are learned with a softmax.
 
         Args:
             received: released labels that arrived, and the public features of all users.

@@ -19,7 +19,9 @@ from p2p_sim.privacy import PrivacyBound
 
 Floats = NDArray[np.float64]
 MOST_CLUSTERS = 100
-"""Largest number of clusters by default. Fewer and larger clusters lower ε and cost little accuracy."""
+"""Largest number of clusters if neither clusters nor their number is given. Fewer and larger clusters lower ε and cost
+little accuracy.
+"""
 
 
 @dataclass(eq=False, repr=False)
@@ -32,8 +34,8 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     reveal.
 
     Args:
-        flip_prob: α in [0, 1 - 1/K] for K classes. sampling_rate: θ in (0, 1]. target_epsilon: an ε; the smallest α
-        that is sufficient for it is used instead of flip_prob. n_clusters: number of k-means clusters of X if `fit`
+        flip_prob: α in [0, 1 - 1/K] for K classes. sampling_rate: θ in (0, 1]. target_epsilon: an ε that is wanted; the
+        smallest α sufficient for it is used instead of flip_prob. n_clusters: number of k-means clusters of X if `fit`
         gets no clusters; None: about √n for n rows, at most 100. delta: δ of `privacy_`, in (0, 1); None: n^-2, at most
         1e-4. estimator: a scikit-learn classifier; None: logistic regression. random_state: a seed or a RandomState,
         with which the noise can be repeated; None: fresh noise in every fit, which a release needs.
@@ -77,7 +79,7 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             raise ValueError(f"labels: all are of one class, {self.classes_[0]}; two classes are needed")
         streams = Streams(self._seed(), 0)
         self.clusters_ = self._clusters(rows, clusters, streams)
-        # the exchange takes users in the order of their clusters
+        # a population lists users in the order of their clusters
         order, sizes = np.argsort(self.clusters_, kind="stable"), np.bincount(self.clusters_)
         people = Population(
             rows[order], numbered[order].astype(np.uint8), np.concatenate([[0], np.cumsum(sizes)]), len(self.classes_)

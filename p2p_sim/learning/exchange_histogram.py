@@ -20,18 +20,18 @@ Floats = NDArray[np.float64]
 class ExchangeHistogram(HistogramClassifier):
     """Histogram rule on [0, 1]^d whose labels come from the label exchange (clustering paper, Algorithm 2).
 
-    Nobody is trusted. Each row is a user, who flips her label with probability α, fetches the noisy label of a random
-    peer of her cell, and submits it with probability θ. Features are public, so that the cells and their sizes are
+    Users need to trust nobody. Each row is a user, who flips her label with probability α, fetches the noisy label of a
+    random peer of her cell, and submits it with probability θ. Features are public. So the cells and their sizes are
     public too, and the privacy accounting of the exchange applies to each cell. If t labels arrive from a cell and k of
     them are 1, its vote is (k - t/2)/(1-2α), which undoes the flips on average. Users in cells with fewer than
     `smallest_cell` rows submit nothing; there the prediction is 0.
 
     Args:
         target_epsilon: ε for which the smallest sufficient α is chosen; None if `flip_prob` is given. flip_prob: α in
-        [0, 1/2). delta: δ in (0, 1); None: n^-2 for n rows. sampling_rate: θ. side: public side of the cubes; None: the
-        smallest side that is at least n^(-1/(2d)) and divides [0, 1] evenly. smallest_cell: number of rows, at least 2,
-        that a cell needs to take part. Small cells need a large α, and all cells share one α. random_state: seed of
-        flips, fetches and submissions.
+        [0, 1/2). delta: δ in (0, 1); None: n^-2 for n rows. sampling_rate: θ. side: side length of the cubes, which is
+        public; None: the smallest side that is at least n^(-1/(2d)) and divides [0, 1] evenly. smallest_cell: number of
+        rows, at least 2, that a cell needs to take part. Small cells need a large α, and all cells share one α.
+        random_state: seed of flips, fetches and submissions.
     """
 
     target_epsilon: float | None = 1.0
@@ -91,7 +91,7 @@ class ExchangeHistogram(HistogramClassifier):
                 raise InputError(fault)
 
     def privacy(self) -> PrivacyBound:
-        """The bounds of ε for one user's label against the learner, who sees the submitted labels. They are those of
+        """The bounds of ε for one user's label against the learner, who sees the submitted labels. They are taken from
         the cell with the largest ε. They hold at the δ of the fit: the parameter `delta` or, if it is None, n^-2 for n
         rows.
         """

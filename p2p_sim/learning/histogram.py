@@ -19,10 +19,10 @@ FIGURES = ("half_l1", "nonprivate_half_l1", "cells", "nonprivate_cells", "count_
 
 def density_figures(people: Population, release: DensityRelease) -> dict[str, float | None]:
     """The errors of a released density of the users' features, as columns of a result row. Column half_l1 has half the
-    L1 distance of the density from the true one, cells has the density's number of cells, and count_error has the
-    largest error of a noisy count in a cell that holds users, where a cell that was not released counts as 0.
-    nonprivate_half_l1 and nonprivate_cells are the same values for a density without privacy, which has the same grid
-    of cells and the exact share of the n users in each.
+    L1 distance of the density from the true one, and cells has the density's number of cells. count_error has the
+    largest error of a noisy count in a cell that holds users; the count of a cell that was not released is taken as 0.
+    nonprivate_half_l1 and nonprivate_cells have the corresponding values for a density without privacy, which has the
+    same grid of cells and the exact share of the users in each.
 
     The L1 distances are None if the true density is not known. count_error is None if no counts are released.
 
@@ -77,7 +77,7 @@ class HistogramConfig(Learner):
         return self
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor learned from m labels: in each cube, the weights of each class are summed over the rows there.
+        """The predictor learned from m labels: in each cube, the weights of each class are summed over the cube's rows.
 
         Args:
             features: (m, d). weights: (m, K) weights of the K classes in each label.

@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 VECTORS: tuple[ReleaseKind, ...] = ("bits", "hard", "soft")
 """Kinds of labels that can be used as vectors in [0, 1]^K."""
 SUMS: tuple[ReleaseKind, ...] = ("hard", "soft", "signed")
-"""Kinds of labels whose weights sum to 1."""
+"""Kinds of labels in which the weights of the classes sum to 1."""
 
 
 def one_hot(labels: NDArray[np.integer], num_classes: int) -> Floats:
@@ -74,7 +74,8 @@ class Received:
 
     features: (n, d) of all users. release: the labels that arrived. num_classes: K. cluster_offsets: (C+1,); cluster c
     holds users offsets[c]..offsets[c+1]-1. noise: public probabilities of each released hard label given the true
-    label, for learners with `uses_noise_law`. values: public probabilities of released numbers given the true ones.
+    label, for learners with `uses_noise_law`. values: public probabilities of each released number given the true
+    number.
     """
 
     features: NDArray[np.floating]
@@ -130,7 +131,7 @@ class Received:
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """Numbers of hard labels at each of the P points of a known law of features and labels.
+    """How many hard labels of each class there are at each of the P points of a known law of features and labels.
 
     rows: (P, d) features of the points. counts: (P, K) number of labels of each class. cluster: (P,) cluster of each
     point.
@@ -147,7 +148,7 @@ class Counted:
 
     @staticmethod
     def of(law: FiniteLaw, counts: NDArray[np.int64]) -> "Counted":
-        """The numbers of labels, counts (P, K), at a law's P points, without those points that have no labels."""
+        """The numbers of labels, `counts` (P, K), at a law's P points. Points without labels are left out."""
         occupied = counts.any(axis=1)
         return Counted(law.points[occupied], counts[occupied], law.cluster[occupied])
 
@@ -187,8 +188,8 @@ class Learner(Config):
 
     @abstractmethod
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor learned from features and labels. For the columns without privacy, it is learned from the true
-        labels.
+        """The predictor learned from features and labels. For the columns of results without privacy, the labels are
+        the true ones.
 
         Args:
             features: (m, d). weights: (m, K) weights of the K classes in each label; a hard label has weight 1 for its

@@ -32,7 +32,8 @@ def check_fit(population: Source, mechanism: tuple[str, ReleaseKind], learner: L
         "values" (numbers), "model" or "density". learner: its `accepts` lists the kinds of labels that it takes.
 
     Raises:
-        ValueError: the three do not fit together. The message is one line; it names the keys, and the kinds that fit.
+        ValueError: population, mechanism and learner do not fit together. The message is one line; it names the keys,
+        and the kinds that fit.
     """
     (kind, releases), accepted = mechanism, learner.accepts
     # a density is itself the result; released numbers need labels that are numbers, and a learner for numbers needs

@@ -75,15 +75,15 @@ class MajorityTableConfig(Learner):
 class _Table:
     """A predictor from sums of the weights of K classes.
 
-    sums: for each row of features that occurred in learning, the sums (K,) over its labels; the key is the row's bytes.
-    overall: the sums (K,) over all labels.
+    sums: for each row of features that occurred in learning, the sums (K,) over the labels with these features; the key
+    is the row's bytes. overall: the sums (K,) over all labels.
     """
 
     sums: dict[bytes, Floats]
     overall: Floats
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """Predicted class probabilities (n, K) of the features (n, d). A row whose features occurred in learning gets
+        """Predicted class probabilities (n, K) for the features (n, d). A row whose features occurred in learning gets
         the sums of class weights over the labels with these features; any other row gets the sums over all labels.
         Negative sums count as 0, and the sums are divided by their total.
         """

@@ -34,8 +34,8 @@ class PenalisedLogisticConfig(Learner):
     """Largest number of L-BFGS iterations, at least 1; after these the last iterate is used."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor learned from m labels: from the features (m, d) of each, and from its weights (m, K), at least
-        0, of the K classes.
+        """The predictor learned from m labels. Each label has features, (m, d), and weights of the K classes, (m, K),
+        at least 0.
 
         Each row is used once for each class whose weight is not 0, with this weight as its sample weight. If fewer than
         two classes have a weight that is not 0, the predictor is a constant.
@@ -165,8 +165,8 @@ class TrimmedClustersConfig(PenalisedLogisticConfig):
         labels gets these shares times the number of its labels.
 
         Args:
-            received: either single labels, or how many labels of each class there are at each point of a known law;
-            with their features and clusters.
+            received: either single labels, or the numbers of labels of each class at each point of a known law; both
+            come with their features and clusters.
 
         Raises:
             InputError: `trim` is not below 1/K.
@@ -238,8 +238,8 @@ class SoftLogisticRegressionConfig(WeightedLogisticConfig):
 
 def _log_sum(scores: NDArray[np.floating], labels: Floats) -> tuple[float, NDArray[np.floating]]:
     """A part of the logistic loss, and its gradient. The part is Σ over rows of (number of labels) · ln Σ_y e^(s_y),
-    where s_y is the score of class y; the rest of the loss is linear in the scores. The gradient (m, K) with respect to
-    the scores is the class probabilities times the row's number of labels.
+    where s_y is the score of class y; the rest of the loss is linear in the scores. The gradient with respect to the
+    scores, (m, K), has in each row the class probabilities times the row's number of labels.
 
     Args:
         scores: (m, K) s_y. A single column (m, 1) has the scores of the second of two classes; the first has score 0.

@@ -1,4 +1,4 @@
-"""Errors and risks of predictors, for all rows and for groups. Only measures may look at true labels."""
+"""Errors and risks of predictors, for all rows and for groups. Only such measures may look at true labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,8 +32,8 @@ from p2p_sim.population import CLASS, Examples, FiniteLaw, People, Population, t
 
 @dataclass(frozen=True)
 class Risk:
-    """Error rates, risks and areas of a private predictor, and of the same learner's predictor without privacy
-    (nonprivate_...).
+    """Error rates, risks and areas under the ROC curve: of a private predictor, and of the same learner's predictor
+    without privacy (nonprivate_...).
 
     A value is None if it does not apply, or if no predictor without privacy was trained. For a released density
     estimate, which predicts nothing, no value is computed.
@@ -108,8 +108,8 @@ def measured(predicted: Predicted, loss: Loss = "log") -> Risk:
     """The values that judge a private predictor and, if there is one, a predictor without privacy: error rates, excess
     risks, and (for two classes) areas under the ROC curve. For comparison there are also the error rates of Bayes' rule
     and of always predicting the most frequent class, and the excess risk of the best predictor that uses no features.
-    Under a known law all these values are exact. Otherwise the areas and the error rates other than that of Bayes' rule
-    are computed on the rows held out, and all other values are None.
+    Under a known law all these values are exact. Otherwise the areas and all error rates but that of Bayes' rule are
+    computed on the rows held out; the other values are None.
 
     Excess risk is the expected loss minus the smallest expected loss of a family of models: of affine logistic models
     for the log loss (in nats), of all functions for the 0-1 loss, and of affine functions for the squared loss.
@@ -248,7 +248,8 @@ def by_group(predicted: Predicted, kinds: Sequence[str]) -> dict[str, float | No
     as in error_rate[sex=Female].
 
     The share is the group's share of the rows held out, or its probability under a known law. An error rate is the mean
-    0-1 loss. It is None if the group has no rows; that without privacy is None too if no such predictor was trained.
+    0-1 loss. It is None if the group has no rows. The error rate without privacy is also None if no predictor was
+    trained without privacy.
 
     Args:
         predicted: predictions for the rows. kinds: names of the groupings: "class", in which the rows of each class are

@@ -143,9 +143,9 @@ class Settings:
     """How a network is trained.
 
     shape: channels, height and width of an image. bits: whether targets are K separate bits (sigmoids, binary
-    cross-entropy) and not one distribution (softmax, cross-entropy). epochs: passes over the images. batch: images in a
-    step of Adam. threads: number of CPU threads of the training. device: "cpu" or "cuda"; on a CPU the same number of
-    threads gives the same weights on the same machine.
+    cross-entropy) and not one distribution (softmax, cross-entropy). epochs: number of passes over the images. batch:
+    number of images in a step of the optimiser Adam. threads: number of CPU threads of the training. device: "cpu" or
+    "cuda"; on a CPU the same number of threads gives the same weights on the same machine.
     """
 
     architecture: Architecture
@@ -192,8 +192,8 @@ class Training:
 
     @cached_property
     def path(self) -> Path | None:
-        """The path of the checkpoint; None: no checkpoints. Its name is a hash of everything on which the weights
-        depend.
+        """The path of the checkpoint, or None if no checkpoints are written. The file's name is a hash of everything on
+        which the weights depend.
         """
         directory = os.environ.get(CHECKPOINTS)
         if not directory:
@@ -238,8 +238,8 @@ def _epoch(network: "nn.Module", optimizer: Any, images: "Tensor", targets: "Ten
 
     Args:
         network, optimizer: both are changed. images: (n, channels, height, width). targets: (n, K). chosen: how the
-        network is trained; only three fields matter here: batch (images in a step), device, and bits (True: binary
-        cross-entropy of K bits; False: cross-entropy of a distribution).
+        network is trained; only three fields matter here: batch (number of images in a step), device, and bits (True:
+        binary cross-entropy of K bits; False: cross-entropy of a distribution).
     """
     import torch
 
@@ -278,7 +278,7 @@ def predicted(network: "nn.Module", images: NDArray[np.floating], settings: Sett
 @contextmanager
 def _computing(chosen: Settings) -> Iterator[None]:
     """A context in which PyTorch uses the chosen number of threads, random numbers of its own and deterministic
-    kernels. Afterwards everything is as before.
+    kernels. Afterwards these settings are as before.
     """
     import torch
 

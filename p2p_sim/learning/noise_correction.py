@@ -56,7 +56,8 @@ class Observed:
     The true label of an observation is taken to be that of a random user of the bag. So its predicted distribution is
     the mean of the distributions predicted for the bag's users.
 
-    features: (n, d) of the n users of all bags, bag by bag. starts: (B,) first row of each of B bags; no bag is empty.
+    features: (n, d) features of the n users of all bags, bag by bag. starts: (B,) first row of each of B bags; no bag
+    is empty.
     bag: (m,) the bag of each observation. likelihood: (m, K) probability of the released label under each true label.
     count: (m,) how often the label was released.
     """
@@ -69,10 +70,10 @@ class Observed:
 
     @staticmethod
     def of(received: Received, law: NoiseLaw) -> "Observed":
-        """The released hard labels in the form that is needed to compute their likelihood. If the labels are the users'
-        own, each label is an observation by itself, and its bag is this one user. If the labels are those of random
-        users of a cluster, the bag is the cluster with all its users. Equal labels of a cluster (with the same noise
-        matrix) are then one observation with a count.
+        """The released hard labels, brought into the form that is needed to compute their likelihood. If the labels are
+        the users' own, each label is an observation by itself, and its bag is this one user. If the labels are those of
+        random users of a cluster, the bag is the cluster with all its users. Equal labels of a cluster (with the same
+        noise matrix) are then one observation with a count.
 
         Args:
             received: released labels that arrived, and the public features of all users. law: probabilities of each
@@ -177,7 +178,7 @@ class ForwardCorrectionConfig(WeightedLogisticConfig):
         L-BFGS; all coefficients start at 0.
 
         Args:
-            observed: released labels with their likelihoods. num_classes: K.
+            observed: released labels with their likelihoods. num_classes: number K of classes.
         """
         from scipy.optimize import minimize
 
@@ -217,9 +218,10 @@ class LabelProportionsConfig(WeightedLogisticConfig):
 
 
 def bags_of(received: Received) -> Observed:
-    """Noisy class shares, released as soft labels, in the form that is needed to compute a likelihood. The users of a
-    cluster who have the same shares are a bag. For each bag and class there is one observation: the class, as if it
-    were a true label. Its count is the class's share times the number of the bag's users, so counts may be fractions.
+    """Noisy class shares, released as soft labels, brought into the form that is needed to compute a likelihood. The
+    users of a cluster who have the same shares are a bag. For each bag and class there is one observation: the class,
+    as if it had been released without noise. Its count is the class's share times the number of the bag's users, so
+    counts may be fractions.
 
     Args:
         received: the soft labels (K class shares each) that arrived, and the features and clusters of all users.
@@ -231,6 +233,6 @@ def bags_of(received: Received) -> Observed:
         features=received.rows[np.argsort(bag.ravel(), kind="stable")],
         starts=(np.cumsum(users) - users).astype(np.int64),
         bag=np.repeat(np.arange(bags), classes).astype(np.int64),
-        likelihood=np.tile(np.eye(classes), (bags, 1)),  # each class counts as a true label
+        likelihood=np.tile(np.eye(classes), (bags, 1)),  # each class counts as a label without noise
         count=(shares[:, 1:] * users[:, None]).ravel().astype(np.float64),
     )

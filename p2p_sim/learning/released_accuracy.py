@@ -1,8 +1,8 @@
 """The accuracy of a given predictor, estimated from released labels alone.
 
 The users and their true labels are fixed; the noise and the choice of released labels are random. The predictor must
-not have been learned from the labels that judge it. The score s of a released label is the unbiased weight of the class
-predicted for the user: its mean over the noise is 1 if the prediction is right, else 0.
+not have been learned from the labels that judge it. The score s of a released label is that of the class predicted for
+the user. It is unbiased: its mean over the noise is 1 if the prediction is right, else 0.
 
 *Labels of the users themselves.* The mean of the scores of m released labels is an unbiased estimate of the accuracy.
 Let 1{right} be 1 if the prediction is right, else 0. Since E s = 1{right} and 1{right}² = 1{right}, s² - s has the mean
@@ -11,17 +11,18 @@ Var(s). So Σ(s² - s)/m² estimates the variance of the estimate without bias.
 *Labels of clusters.* Let p_y be the share of class y among a cluster's true labels, and q_y its share among the
 predicted labels. Then the accuracy in the cluster lies between max(0, max_y(p_y + q_y - 1)) and Σ_y min(p_y, q_y)
 (Fréchet), and any value between is possible. With estimated shares the lower end would be too high and the upper end
-too low on average, by at most half of Σ_y σ_y, where σ_y is the standard error of p_y. Hence three lower and three
-upper bounds are computed, each with a third of the error probability of its end of the interval, and the tightest
-counts:
+too low on average, by at most half of Σ_y σ_y, where σ_y is the standard error of the estimated p_y. Hence three lower
+and three upper bounds are computed, each with a third of the error probability of its end of the interval, and the
+tightest counts:
 - the share p_y of the cluster's majority prediction y, minus or plus 1 - q_y, which is linear in p and so has no bias;
 - the Fréchet bound, minus or plus its largest bias;
-- the Fréchet bound after clusters with the same majority prediction are merged into one, whose errors are smaller.
+- the Fréchet bound after clusters with the same majority prediction are merged, which makes the errors of shares
+smaller.
 
 *Peers drawn with replacement.* Among m released labels of n users, some can be of the same user. With v = E Var(score |
 true label), the mean of m scores has the variance Var(score)/m + (1 - 1/m) v/n. The sample variance S² has the mean
-Var(score) - v/n, and score² - score has the mean v. So S²/m + v/n is an unbiased estimate of this variance, while S²/m
-is too small by v/n.
+Var(score) - v/n, and score² - score has the mean v. So S²/m + v/n is an unbiased estimate of the mean's variance, while
+S²/m is too small by v/n.
 """
 
 from dataclasses import dataclass
@@ -41,8 +42,8 @@ class AccuracyEstimate:
 
     lower, upper: ends of the confidence interval, in [0, 1]. value: unbiased estimate, which may lie outside [0, 1];
     None if the labels only determine a range of accuracies. identified: whether more labels of the same law would
-    narrow the interval to a point. labels: number of released labels used. confidence: of the interval. basis: the
-    method, in words.
+    narrow the interval to a point. labels: number of released labels used. confidence: the interval's level, such as
+    0.95. basis: the method, in words.
     """
 
     lower: float
@@ -85,8 +86,8 @@ def validated(
     Args:
         predictions: (n,) predicted classes of all users, in 0..K-1. evidence: for each released label, the user under
         whose name it came, and a score for each class; averaged over the noise, the score is 1 for the true class and 0
-        for the others. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1. confidence: of the
-        interval, between 0 and 1; the normal approximation was tested with some hundred labels.
+        for the others. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1. confidence: level of
+        the interval, between 0 and 1; the normal approximation was tested with some hundred labels.
 
     Raises:
         InputError: no label was released, or an argument is out of its range.
@@ -118,7 +119,7 @@ def _estimate(
 
     Args:
         low, high: ends of the interval. value: unbiased estimate; None: only a range is known. labels: number of
-        released labels. confidence: of the interval. basis: method, in words.
+        released labels. confidence: level of the interval. basis: method, in words.
     """
     lower, upper = np.clip([low, high], 0.0, 1.0).tolist()
     return AccuracyEstimate(
@@ -134,10 +135,10 @@ def _of_users(
     Args:
         predictions: (n,) predicted class of each user. evidence: for each of m released labels, the user under whose
         name it came, and a score for each class; averaged over the noise, the score is 1 for the true class and 0 for
-        the others. Some evidence has two scores in place of one: the mean of the first is at most, and that of the
-        second at least, this 1 or 0. Some has a bound on an error that all labels of a cluster share. In both cases
-        only a range is estimated. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
-        confidence: of the interval, in (0, 1).
+        the others. Some evidence has two scores in place of one: the mean of the first is at most this 1 or 0, and the
+        mean of the second is at least this 1 or 0. Some evidence has a bound on an error that all labels of a cluster
+        share. In both cases only a range is estimated. cluster_offsets: (C+1,); cluster c holds users
+        offsets[c]..offsets[c+1]-1. confidence: level of the interval, in (0, 1).
     """
     m, quantile = len(evidence.user), _quantile((1.0 - confidence) / 2.0)
     predicted, every = predictions[evidence.user], np.arange(m)
@@ -208,10 +209,10 @@ class _Shares:
         return np.asarray(self.predicted.max(axis=1) > 1.0 - 1e-12)
 
     def linear(self, side: float) -> _Bound:
-        """A bound on the accuracy that uses one class of each cluster. Let a share q > 1/2 of a cluster's users be
-        predicted to be of class y, and let an estimated share p of its users truly be of class y. Then the accuracy
-        there lies between p - (1 - q) and p + (1 - q). A cluster without such a majority or without released labels
-        counts as 0 in the lower bound and as 1 in the upper bound. The bound is linear in p, so that it has no bias.
+        """A bound on the accuracy that uses one class of each cluster. Let q > 1/2 be the share of a cluster's users
+        with the predicted class y, and p the estimated share with the true class y. Then the accuracy in the cluster
+        lies between p - (1 - q) and p + (1 - q). A cluster without such a majority or without released labels counts as
+        0 in the lower bound and as 1 in the upper bound. The bound is linear in p, so that it has no bias.
 
         Args:
             side: -1 for the lower bound, 1 for the upper bound.
@@ -277,7 +278,7 @@ def _shares(predictions: NDArray[np.integer], evidence: Evidence, cluster_offset
     m = np.bincount(cluster, minlength=count)[:, None].astype(np.float64)
     total = np.stack([np.bincount(cluster, w, count) for w in evidence.weights.T], axis=1)
     squares = np.stack([np.bincount(cluster, w**2, count) for w in evidence.weights.T], axis=1)
-    # variance of a cluster's mean weight: from the noise on each label, and from the choice of released labels
+    # variance of a cluster's mean score: from the noise on each label, and from the choice of released labels
     n, some = sizes[:, None], np.maximum(m, 1.0)
     own = (squares - total) / some
     several = (squares - np.where(m > 1, total**2 / some, 0.0)) / np.maximum(m - 1, 1.0) / some
@@ -301,7 +302,7 @@ def _of_clusters(
         predictions: (n,) predicted class of each user. evidence: for each of m released labels, the user under whose
         name it came, and a score for each class; averaged over the noise, the score is 1 for the true class and 0 for
         the others. It may also have a bound on an error that all labels of a cluster share. cluster_offsets: (C+1,);
-        cluster c holds users offsets[c]..offsets[c+1]-1. confidence: of the interval, in (0, 1).
+        cluster c holds users offsets[c]..offsets[c+1]-1. confidence: level of the interval, in (0, 1).
     """
     shares, m = _shares(predictions, evidence, cluster_offsets), len(evidence.user)
     drift = _drift(evidence, np.diff(cluster_offsets))

@@ -112,7 +112,7 @@ FIGURES = ("squared_error", "nonprivate_squared_error", "constant_squared_error"
 
 def squared_risks(people: People, law: FiniteLaw, numbers: list[Floats]) -> tuple[list[float], float, float]:
     """The exact expected squared losses under a known law on P points: a list with the loss of each predictor, the loss
-    of the best affine function of the features, and that of the best constant.
+    of the best affine function of the features, and the loss of the best constant.
 
     Args:
         people: users whose labels are numbers, with the grid of label values. law: of features and labels. numbers: for
@@ -177,11 +177,11 @@ def spread(people: People) -> float:
 
 
 def value_floor(people: People, law: ValueLaw | None) -> float | None:
-    """The excess squared loss that remains even if infinitely many exchanged numbers arrive, exactly. A user submits
-    the number of a random user of her cluster, but the learner counts it for her own features. So the learner finds the
-    affine function of the features that is best for the mean numbers of clusters, instead of the one that is best for
-    the users' own numbers. The result is None if the law of the data or its clusters are not known, or if released
-    numbers are the users' own.
+    """The exact excess squared loss that remains even if infinitely many exchanged numbers arrive. A user submits the
+    number of a random user of her cluster, but the learner takes it as the number that belongs to her own features. So
+    the learner finds the affine function of the features that is best for the mean numbers of clusters, instead of the
+    one that is best for the users' own numbers. The result is None if the law of the data or its clusters are not
+    known, or if released numbers are the users' own.
 
     Args:
         people: users whose labels are numbers. law: public probabilities of released numbers given true values; None:

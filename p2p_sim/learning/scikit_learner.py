@@ -61,13 +61,13 @@ class EstimatorConfig(Learner):
             raise ValueError(f"estimator = {self.estimator!r}: {str(error).splitlines()[0]}") from None
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The scikit-learn classifier fitted to m labels. A label is one training row for each class whose weight is
+        """The scikit-learn classifier fitted to m labels. A label gives one training row for each class whose weight is
         not 0; the weight is the row's sample weight. If all weights are 1, the classifier gets no sample weights. If
         only one class occurs, or none, the predictor is constant.
 
         Args:
-            features: (m, d) of each label. weights: (m, K) of the K classes, at least 0; a hard label has weight 1 for
-            its class.
+            features: (m, d) of each label. weights: (m, K), the weight of each of the K classes in each label, at least
+            0; a hard label has weight 1 for its class.
         """
         rows, labels, count = labelled_rows(features, weights)
         present = np.unique(labels)

@@ -27,8 +27,9 @@ MAJORITY, CONSTANT_RISK, CONSTANT = "majority_error_rate", "constant_excess_risk
 """Columns about baselines: the error rate of the majority class, the excess risk of the best constant, and the squared
 error of the best constant."""
 ENOUGH, FEW = 5, "; with so few replicates hardly anything is clear: run more"
-"""Smallest number of replicates with which a gain that is not clearly above 0 is evidence about the data, and the
-advice if there are fewer replicates."""
+"""Smallest number of replicates at which a gain that is not clearly above 0 says something about the data; and the
+advice that is given if there are fewer replicates.
+"""
 
 
 class Gain(NamedTuple):
@@ -112,7 +113,8 @@ def _riskier_than_a_constant(rows: pd.DataFrame) -> list[str]:
         names = f"{model.prefix}error_rate", MAJORITY, f"{model.prefix}excess_risk", CONSTANT_RISK
         if numbers := _numbers(rows, *names):
             errors, majority, excess, constant = numbers
-            # not clearly more accurate, and on average riskier; differences are taken within replicates
+            # warn if the model is not clearly more accurate, and on average riskier; differences are taken within
+            # replicates
             riskier = mean_interval(excess - constant)
             if riskier.value > 0 and not mean_interval(majority - errors).above_zero:
                 lines.append(
@@ -145,7 +147,7 @@ def points_not_above(rows: pd.DataFrame) -> tuple[int, int]:
     known, a classifier can be more accurate than the majority class.
 
     The model is the private one if its accuracy is known, else the one without privacy. It is clearly more accurate if
-    the 95% interval of its mean gain in accuracy lies above 0 or, for a single replicate, if the gain does.
+    the 95% interval of its mean gain in accuracy lies above 0. For a single replicate, it is if the gain is above 0.
 
     Args:
         rows: result rows of several scenarios; the column "scenario" names each row's scenario.

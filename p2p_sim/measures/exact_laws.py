@@ -1,10 +1,11 @@
-"""Laws on the unit cube and on the line, under which errors of classifiers and of density estimates are exact.
+"""Laws on the unit cube and on the line, for which errors of classifiers and of density estimates are computed exactly.
 
-On the cube, x is uniform on [0, 1]^d and p(1|x) = 1/2 + a Π_j g(x_j), where |g| <= 1 and 0 < a <= 1/2. The excess error
-of a classifier is the mean of |2 p(1|x) - 1|, counted only at those x where the classifier differs from the Bayes rule.
-If the classifier is constant on boxes, its excess error follows from two integrals over each box: those of the positive
-and of the negative part of the product Π_j g(x_j). These integrals follow from those of the factors: for two factors g
-and h, (g h)⁺ = g⁺h⁺ + g⁻h⁻, where ⁺ marks the positive and ⁻ the negative part.
+On the cube, x is uniform on [0, 1]^d, and the probability of label 1 is p(1|x) = 1/2 + a Π_j g(x_j), where |g| <= 1 and
+0 < a <= 1/2. The excess error of a classifier is the integral of |2 p(1|x) - 1| over those x where the classifier
+differs from the Bayes rule. If the classifier is constant on boxes, its excess error follows from two integrals over
+each box: the integral of the positive part of the product Π_j g(x_j), and that of its negative part. These integrals
+follow from the integrals of the factors: for two factors g and h, (g h)⁺ = g⁺h⁺ + g⁻h⁻, where ⁺ denotes the positive
+part and ⁻ the negative part.
 
 On the line, half the L1 distance between the density of a law and a density that is constant on cells is computed
 exactly.
@@ -21,15 +22,15 @@ Floats = NDArray[np.float64]
 
 
 class Factor(Protocol):
-    """A function g from [0, 1] to [-1, 1], with the integrals of its positive and negative part."""
+    """A function g from [0, 1] to [-1, 1], with the integrals of its positive part and of its negative part."""
 
     def value(self, x: Floats) -> Floats:
         """g at each of the numbers x in [0, 1]."""
 
     def parts(self, x: Floats) -> tuple[Floats, Floats]:
-        """The integrals from 0 to each x of max(g, 0) and of max(-g, 0), two arrays of the shape of x. Their difference
-        is the integral of g, and their sum is that of |g|. From these integrals the error of a classifier that is
-        constant on boxes follows exactly.
+        """The integrals from 0 to each x of max(g, 0) and of max(-g, 0): two arrays of the shape of x. Their difference
+        is the integral of g, and their sum is the integral of |g|. From these integrals the error of a classifier that
+        is constant on boxes follows exactly.
         """
 
 
@@ -73,8 +74,9 @@ class Harmonic:
         """Integrals from 0 to each x of the positive and of the negative part of g.
 
         For each whole number j >= 1, g has one sign on the interval from 1/(j+1) to 1/j, whose length is 1/(j(j+1));
-        the sign alternates with j. The intervals of one sign that lie below 1/m are those for j = m, m+2, m+4, ...
-        Their lengths sum to (ψ((m+1)/2) - ψ(m/2))/2, where ψ is the digamma function (the derivative of ln Γ).
+        the sign alternates with j. The intervals below 1/m on which g has the sign of the uppermost one are those for
+        j = m, m+2, m+4, ... Their lengths sum to (ψ((m+1)/2) - ψ(m/2))/2, where ψ is the digamma function (the
+        derivative of ln Γ).
 
         Args:
             x: numbers in [0, 1], in an array of any shape.
@@ -96,7 +98,7 @@ class Harmonic:
 
 @dataclass(frozen=True)
 class StepLaw:
-    """The function g(x) = -1 below 1/2 and 1 from there on, for which Bayes' rule is a threshold."""
+    """The function g(x) = -1 below 1/2 and 1 from there on, for which the Bayes rule is a threshold."""
 
     def value(self, x: Floats) -> Floats:
         return np.where(x >= 0.5, 1.0, -1.0)
@@ -133,13 +135,13 @@ class ProductLaw:
         return points, (rng.random(rows) < self.positive(points)).astype(np.uint8)
 
     def excess_error(self, edges: Floats, predicted: NDArray[np.integer]) -> float:
-        """How much larger the error rate of a classifier of labels 0 and 1 is than that of Bayes' rule, the smallest
-        possible one under this law; exact to rounding. k intervals along each of the d axes divide the cube into k^d
-        boxes, and the classifier predicts the same class everywhere in a box.
+        """The excess error of a classifier of labels 0 and 1, exact to rounding: the classifier's error rate minus that
+        of the Bayes rule, which is the smallest possible under this law. k intervals along each of the d axes divide
+        the cube into k^d boxes, and the classifier predicts the same class everywhere in a box.
 
         Args:
             edges: (k+1,) ends of the intervals along every axis, ascending from 0 to 1. predicted: (k^d,) class of each
-            box, 0 or 1, with the last axis fastest.
+            box, 0 or 1; from box to box, the position along the last axis changes fastest.
         """
         above, below = (np.diff(part) for part in self.factor.parts(edges))
         positive, negative = np.ones(1), np.zeros(1)
@@ -152,8 +154,8 @@ class ProductLaw:
 
 
 def box_centres(edges: Floats, dimension: int) -> Floats:
-    """The midpoints (k^d, d) of the boxes into which `edges` (k+1,) along every axis divide the cube, last axis
-    fastest.
+    """The midpoints (k^d, d) of the boxes into which `edges` (k+1,) along every axis divide the cube. From box to box,
+    the position along the last axis changes fastest.
     """
     middle = 0.5 * (edges[1:] + edges[:-1])
     return np.stack(np.meshgrid(*[middle] * dimension, indexing="ij"), axis=-1).reshape(-1, dimension)
@@ -171,14 +173,13 @@ class LineLaw(Protocol):
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
         """The point at which the density equals a given height, in each of m pieces of the line: (m,). A piece lies
-        between two neighbouring turning points (or beyond the last), so that the density is monotone on it and crosses
-        the height at one point at most. If the density crosses the height nowhere in the piece, the number is
-        arbitrary. At these points the difference between the density and a constant changes its sign, so they serve to
-        compute the distance between the two exactly.
+        between two neighbouring turning points, or beyond the first or last one. So the density is monotone on it and
+        crosses the height at one point at most. If the density crosses the height nowhere in the piece, the result is
+        arbitrary. At a crossing, the difference between the density and the height changes its sign, so that the
+        distance between density and height can be computed exactly.
 
         Args:
-            height: (m,) one height for each piece. middle: (m,) a point inside each piece, which tells which piece is
-            meant.
+            height: (m,) one height for each piece. middle: (m,) a point inside each piece, which identifies the piece.
         """
 
     def draw(self, rows: int, rng: np.random.Generator) -> Floats:
@@ -254,7 +255,7 @@ class Spikes:
         return np.asarray(np.interp(x, self.turning, self._cumulative))
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """Returns `middle`: the density is constant on each piece, so it crosses no height."""
+        """Returns `middle`, an arbitrary result: the density is constant on each piece, so it crosses no height."""
         return middle
 
     def draw(self, rows: int, rng: np.random.Generator) -> Floats:
@@ -263,20 +264,20 @@ class Spikes:
 
 
 LINE_LAWS: dict[str, LineLaw] = {"normal": Normal(), "cauchy": Cauchy(), "spikes": Spikes()}
-"""The laws on the line that scenarios name."""
+"""The laws on the line, by the names that scenarios use."""
 
 
 def half_l1(law: LineLaw, cells: NDArray[np.int64], side: float, heights: Floats, origin: float = 0.0) -> float:
-    """Half the L1 distance ½ ∫ |f - f̂| between a law's density f and a density f̂ constant on cells, exact to
-    rounding.
+    """Half the L1 distance, ½ ∫ |f - f̂|, between a law's density f and a density f̂ that is constant on cells; exact
+    to rounding.
 
     It is the total variation distance if f̂ integrates to 1. The line is divided at the turning points of f and at the
     ends of cells. On each piece f is monotone and f̂ is constant, so f crosses f̂ at one point at most. The integral of
     |f - f̂| then follows from the integrals of f - f̂ on either side of this point.
 
     Args:
-        law: f. cells: (m,) indices j of the cells with f̂ > 0, ascending. side, origin: cell j is [origin + j·side,
-        origin + (j+1)·side). heights: (m,) f̂ on these cells, at least 0.
+        law: has the density f. cells: (m,) indices j of the cells with f̂ > 0, ascending. side, origin: cell j is
+        [origin + j·side, origin + (j+1)·side). heights: (m,) f̂ on these cells, at least 0.
     """
     starts, ends = origin + cells * side, origin + (cells + 1) * side
     edges = np.unique(np.concatenate([[-np.inf], starts, ends, law.turning, [np.inf]]))
@@ -287,7 +288,7 @@ def half_l1(law: LineLaw, cells: NDArray[np.int64], side: float, heights: Floats
         inside = (lower >= starts[at]) & (upper <= ends[at])
         height[inside] = heights[at[inside]]
     middle = np.where(np.isinf(lower), upper - 1.0, np.where(np.isinf(upper), lower + 1.0, 0.5 * (lower + upper)))
-    # ∫ |f - f̂| on each piece; f̂ is 0 on the infinite ones
+    # ∫ |f - f̂| on each piece; f̂ is 0 on the pieces of infinite length
     crossing = np.clip(law.crossing(height, middle), lower, upper)
     distance = np.zeros(len(lower))
     for start, end in ((lower, crossing), (crossing, upper)):

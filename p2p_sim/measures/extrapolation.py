@@ -26,9 +26,10 @@ def predict(
     with unknown b and s. No measurement can verify that this law still holds at `at`.
 
     Args:
-        design: (m, p) the terms of the law at each measurement, of rank p < m. values: (m,) the measurements. at: (p,)
-        the terms of the further measurement. weights: (m,) precisions relative to each other, above 0; None: all 1.
-        weight: precision of the further measurement, on the same scale; infinity gives the interval of the law itself.
+        design: (m, p) the p terms of the law at each of m measurements; the rank is p < m. values: (m,) the
+        measurements. at: (p,) the terms of the further measurement. weights: (m,) precisions relative to each other,
+        above 0; None: all 1. weight: precision of the further measurement, on the same scale; infinity: the interval is
+        for the law's value, without the error of a measurement.
 
     Raises:
         ValueError: the measurements do not determine the law and its scatter.
@@ -90,7 +91,7 @@ def most_of(count: float, trials: int, probability: float, level: float) -> int:
     exceeds k.
 
     Args:
-        count: n, at least 1. trials: number of trials behind each number. probability: p. level: in (0, 1).
+        count: n, at least 1. trials: number of trials of each binomial number. probability: p. level: in (0, 1).
     """
     return _most(tail_of_largest(count, level), trials, probability)
 
@@ -100,8 +101,8 @@ def most_of_any(count: float, trials: int, probability: float, chance: float) ->
     these numbers depend on each other (union bound).
 
     Args:
-        count: n, at least 1. trials: number of trials behind each number. probability: p. chance: in (0, 1); may be far
-        below 1e-16.
+        count: n, at least 1. trials: number of trials of each binomial number. probability: p. chance: in (0, 1); may
+        be far below 1e-16.
     """
     if not count >= 1 or not 0.0 < chance < 1.0:
         raise ValueError(f"count = {count}, chance = {chance}: at least 1, and in (0, 1), are needed")
@@ -113,7 +114,7 @@ def fewest_of_any(count: float, trials: int, probability: float, chance: float) 
     whether or not these numbers depend on each other.
 
     Args:
-        count: n, at least 1. trials: number of trials behind each number. probability: p. chance: in (0, 1).
+        count: n, at least 1. trials: number of trials of each binomial number. probability: p. chance: in (0, 1).
     """
     return trials - most_of_any(count, trials, 1.0 - probability, chance)
 
@@ -177,7 +178,7 @@ class GridLaw:
         return GridLaw(self.step_s, whole[:cells])
 
     def until(self, limit_s: float) -> "GridLaw":
-        """The distribution with a deadline: an event after `limit_s` seconds never happens."""
+        """The distribution with a deadline: an event that would happen after `limit_s` seconds never happens."""
         mass = self.mass.copy()
         mass[round(limit_s / self.step_s) + 1 :] = 0.0
         return GridLaw(self.step_s, mass)
@@ -191,8 +192,9 @@ class GridLaw:
         return GridLaw(self.step_s, mass)
 
     def weighted(self, probability: float) -> "GridLaw":
-        """The distribution if the event needs a further condition, such as a message that is not lost, which holds with
-        the given probability and independently of the time. Every entry of `mass` is multiplied by this probability.
+        """The distribution if the event needs a further condition, such as that a message is not lost. The condition
+        holds with the given probability, independently of the time. Every entry of `mass` is multiplied by this
+        probability.
         """
         return GridLaw(self.step_s, self.mass * probability)
 
@@ -255,8 +257,8 @@ class GridLaw:
 
         The load is the time that the queue needs for n messages. The estimate is the largest value of t + load · Pr[a
         message arrives at t or later] over times t up to the `level`-quantile of the last arrival, or this quantile
-        plus load/n if that is larger. This is Lindley's recursion for n users whose arrivals follow the law to within
-        load/√n.
+        plus load/n if that is larger. To within load/√n, this is Lindley's recursion for n users whose arrivals follow
+        the law.
 
         Args:
             count: n, at least 1. load_s: the load, seconds. level: in (0, 1); 1/2 gives the median.

@@ -1,6 +1,6 @@
 """Result columns about groups of users: the names of these columns, and each group's loss of accuracy.
 
-The name of such a column is a quantity, followed by grouping and group in brackets: `error_rate[sex=Female]`.
+The name of such a column is a quantity, followed by a grouping and a group in brackets: `error_rate[sex=Female]`.
 """
 
 import re
@@ -35,7 +35,7 @@ class Group(NamedTuple):
         grouping and the group, such as error_rate[sex=Female].
 
         Args:
-            figure: the quantity, as the column about all users is named, such as "error_rate".
+            figure: the quantity, by the name of the column about all users, such as "error_rate".
         """
         return f"{figure}[{self.kind}={self.name}]"
 

@@ -69,9 +69,9 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Mean:
 
 
 def expected_misses(sizes: ArrayLike, rate: float, true_rate: float, tail: float) -> float:
-    """The expected number of exact (Clopper-Pearson) confidence intervals that do not contain `rate`, if hits happen at
-    `true_rate`. With `true_rate` = `rate` it is the number to expect by chance: if many more intervals miss `rate`,
-    this speaks against the rate.
+    """The expected number of exact (Clopper-Pearson) confidence intervals that do not contain `rate`, if hits happen
+    with probability `true_rate`. With `true_rate` = `rate` the result is the number to expect by chance: if many more
+    intervals miss `rate`, this speaks against `rate`.
 
     The interval of k hits in n trials lies above `rate` if, under `rate`, the probability of at least k hits is below
     `tail`. It lies below `rate` if the probability of at most k hits is below `tail`. For each interval, the result
@@ -79,7 +79,7 @@ def expected_misses(sizes: ArrayLike, rate: float, true_rate: float, tail: float
 
     Args:
         sizes: (C,) trials behind each of C intervals, each a whole number of at least 1. rate: the rate that intervals
-        contain or miss, 0 to 1. true_rate: the rate at which hits happen, 0 to 1. tail: error of each end of an
+        contain or miss, 0 to 1. true_rate: the probability of a hit, 0 to 1. tail: error probability of each end of an
         interval, in (0, 1/2).
 
     >>> round(expected_misses([180] * 20, 0.5, 0.5, 0.025), 2), round(expected_misses([180] * 20, 0.5, 0.4, 0.025), 1)

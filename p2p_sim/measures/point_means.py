@@ -1,4 +1,4 @@
-"""Averages result rows over replicates, except columns about privacy, and compares two sets of rows.
+"""Averages result rows over replicates (except in columns about privacy), and compares two sets of rows.
 
 A point is one scenario of a sweep; a row is one replicate of a point. An axis is a key that a sweep varies.
 """
@@ -73,7 +73,7 @@ def derived(rows: pd.DataFrame) -> pd.DataFrame:
     if {ERROR, REFERENCE} <= set(table):
         table[LOSS] = table[ERROR] - table[REFERENCE]
         table["relative_accuracy"] = table[ACCURACY] / table[REFERENCE_ACCURACY]
-    # a group's columns end in the grouping and the group: error_rate[sex=Female]
+    # the names of a group's columns end in the grouping and the group: error_rate[sex=Female]
     of_groups: dict[str, pd.Series] = {}
     for column in table.filter(regex=rf"(?s)^{ERROR}\[.*\]$"):
         group = str(column).removeprefix(ERROR)
@@ -173,9 +173,9 @@ class Difference:
     """The difference of one column between two sets of rows, second minus first, at one point or pooled over points.
 
     values: axis values of the point; None: pooled over points. first, second: the means in the two sets; for a column
-    about privacy the largest values of equally many replicates. difference: the difference with its 95% interval, whose
-    number of replicates is that of pairs or, if unpaired, of the smaller sample; None for a column about privacy.
-    counts: numbers of replicates of `first` and `second`.
+    about privacy the largest values of equally many replicates. difference: the difference with its 95% interval, and a
+    number of replicates: that of the pairs or, if unpaired, that of the smaller sample. It is None for a column about
+    privacy. counts: numbers of replicates of `first` and `second`.
     """
 
     column: str
@@ -221,10 +221,10 @@ def differences(
     both.
 
     Args:
-        first, second: rows with a column for every axis, at most one row for each replicate and axis values. axes:
-        columns whose values tell points apart; points with the same values are compared. If there are none, all rows
-        are one point. column: the column to compare. paired: whether replicates with the same number share their random
-        numbers.
+        first, second: rows with a column for every axis, at most one row for each replicate and combination of axis
+        values. axes: columns whose values tell points apart; points with the same values are compared. If there are
+        none, all rows are one point. column: the column to compare. paired: whether replicates with the same number
+        share their random numbers.
 
     Returns:
         One difference for each shared point, in the order of the first rows. If there are several, the pooled
@@ -270,7 +270,7 @@ def _difference(
     if paired:
         both = a.index.intersection(b.index)
         a, b = a[both], b[both]
-    elif is_privacy(column):  # the largest of many values lies above the largest of few
+    elif is_privacy(column):  # the largest of many values tends to lie above that of few
         count = min(a.size, b.size)
         a, b = a.iloc[:count], b.iloc[:count]
     if a.empty or b.empty:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NEAR_LOCAL = 0.9
-"""If ε is above this share of ε₀, the ε of a single noisy label, reports say that the exchange adds little privacy."""
+"""A share of ε₀, the ε of a single noisy label. If ε is above this share, reports say that the exchange adds little
+privacy.
+"""
 DOMINATED = (
     "Randomised response with the same α dominates it, whatever the labels: it has the same ε, nobody must be trusted "
     "for it either, and each noisy label arrives with its owner's features. From its release "
@@ -32,9 +34,9 @@ def adds_little(epsilon: float, local: float, basis: str = "") -> str:
 
     Args:
         epsilon: the learner's ε. local: ε₀. basis: how ε was computed, in the words of the privacy bound. The advice
-        depends on these words: they may say that few others can be asked in place of a user (each has few neighbours),
-        that users submit the majority of several peers' labels in a network with faults, or that only the noise on
-        labels is known to protect. Empty: the usual advice.
+        depends on these words. They may say that each user has few neighbours, so that few others can be asked in her
+        place; that users submit the majority of several peers' labels in a network with faults; or that only the noise
+        on labels is known to protect. Empty: the usual advice.
 
     >>> adds_little(0.5, 2.2), adds_little(2.1, 2.2)[:30]
     ('', 'The exchange adds little here:')
@@ -70,24 +72,25 @@ def adds_nothing(epsilon: float, local: float) -> bool:
 
 SHARES_KNOWN = "if each label is drawn independently with the shares of its cluster"
 KNOWN = {"uniform": "", "cluster": SHARES_KNOWN}
-"""What an observer knows of labels before any message, in words. The keys are the endings of the names of result
-columns that hold for this knowledge.
+"""An observer's knowledge of labels before any message, in words. The keys are endings of the names of result columns;
+a column with such an ending holds for this knowledge.
 
-The knowledge must be a law under which labels are independent. An observer who knows the *counts* of labels learns
-about one label from messages about other labels, and guesses more labels right."""
+The knowledge must be a law under which labels are independent. An observer who knows the *counts* of labels instead
+learns about one label from messages about other labels, so that she guesses more labels right."""
 
 
 def sentences(rows: "pd.DataFrame", every: bool = True) -> list[str]:
     """Sentences on how many of 100 labels an observer guesses right with and without users' messages. The observer is
     the learner, or anybody who sees the release. The first sentence is for an observer to whom all labels are equally
-    likely; if the rows have a coalition of users, one for the coalition follows. Of several rows, the first sentence
-    takes the one in which the largest share of labels is guessed right with messages, and that for the coalition the
-    largest advantage.
+    likely. If the rows have a coalition of users, a sentence for the coalition follows. Of several rows, the first
+    sentence uses the row in which the largest share of labels is guessed right with messages; the sentence for the
+    coalition uses the row with the largest advantage.
 
     Args:
         rows: result rows, one for each replicate, with the shares of labels guessed right without messages (guess_...)
-        and what messages add to them (advantage_...). If a row lacks advantage_uniform, there is no sentence. every:
-        whether to add a sentence for an observer who knows, for each cluster, what share of its users has each class.
+        and the increase of these shares by messages (advantage_...). If a row lacks advantage_uniform, there is no
+        sentence. every: whether to add a sentence for an observer who knows, for each cluster, what share of its users
+        has each class.
     """
     if "advantage_uniform" not in rows or rows["advantage_uniform"].isna().any():
         return []
@@ -96,7 +99,7 @@ def sentences(rows: "pd.DataFrame", every: bool = True) -> list[str]:
         gain, without = rows[f"advantage_{name}"].astype(float), rows[f"guess_{name}"].astype(float)
         if gain.isna().any() or without.isna().any():
             continue
-        # the row in which most labels are guessed right with users' messages
+        # the row in which the largest share of labels is guessed right with users' messages
         worst = int((gain + without).argmax())
         base = float(without.iloc[worst])
         exchange = rows["mechanism_kind"].iloc[worst] == "label_exchange"

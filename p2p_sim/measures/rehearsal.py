@@ -1,10 +1,12 @@
-"""Chooses the parameters of Algorithm 1 (labels resampled from noisy cluster distributions) without private data.
+"""Chooses parameters without private data for Algorithm 1 of the clustering paper (Esfandiari et al.), in which a
+curator resamples labels from noisy label distributions of clusters.
 
 Which parameters are best depends on the true labels, which must not be used. So a rehearsal runs the mechanism on
-made-up clusters, whose label distributions are drawn from a Dirichlet law of concentration 2/K. Each cluster has two
-points with label distributions at L1 distance φ from the cluster's, in opposite directions. The learner predicts the
-majority of the released labels at each point; its excess 0-1 risk is the cost of the parameters. All inputs are public:
-K, the cluster size, the number of decisions that a learner takes within a cluster, and a guess of φ.
+made-up clusters, whose distributions of K labels are drawn from a Dirichlet law of concentration 2/K. Each cluster has
+two points; their label distributions are at L1 distance φ from the cluster's distribution, in opposite directions. The
+learner predicts the majority of the released labels at each point; the learner's excess 0-1 risk is the cost of the
+parameters. All inputs are public: K, the cluster size, the number of decisions that a learner takes within a cluster,
+and a guess of φ.
 """
 
 import math
@@ -17,12 +19,12 @@ from p2p_sim.privacy.rivals import released_distribution
 
 Floats = NDArray[np.float64]
 REHEARSED = 8_000
-"""Number of made-up clusters of a rehearsal times the number K of classes; so its arrays have the same size for every
-K."""
+"""Number of made-up clusters of a rehearsal, times the number K of classes; so the arrays of a rehearsal have the same
+size for every K."""
 SURE = 3.0
 """Number of standard errors by which a choice must beat uniform randomised response, which needs no guess of φ."""
 SPARED = 1.0 - 1e-9
-"""Share of ε that is spent: a little less than 1, so that rounding of λ near 1 spends no more than ε."""
+"""Share of ε that is spent: slightly less than 1, so that no more than ε is spent after λ near 1 is rounded."""
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Shares of ε that may be spent on the released label distributions; the rest is spent on the labels."""
 
@@ -49,10 +51,10 @@ def uniform(epsilon: float, classes: int) -> Choice:
 
 
 def split_budget(epsilon: float, share: float, threshold: float) -> Choice:
-    """Parameters of Algorithm 1 that divide ε into two parts. Noise of scale σ on a cluster's label counts costs 2/σ.
-    The labels cost ln(1 + (1-λ)/(λτ)): each is replaced with probability λ by a draw from the noisy label distribution,
-    whose entries are at least τ. At τ = 0 all labels are replaced: λ = 1, and all of ε is spent on the distribution. ε
-    is lowered by a billionth, so that rounding cannot exceed it.
+    """Parameters of Algorithm 1 that divide ε into two parts. The distribution costs 2/σ, for noise of scale σ on a
+    cluster's label counts. The labels cost ln(1 + (1-λ)/(λτ)): each label is replaced with probability λ by a draw from
+    the noisy label distribution, whose entries are at least τ. At τ = 0 all labels are replaced: λ = 1, and all of ε is
+    spent on the distribution. ε is lowered by a billionth, so that rounding cannot exceed it.
 
     Args:
         epsilon: ε in all. share: the part of ε for the distribution, 0 to 1. threshold: τ, 0 to 1/K for K classes.
@@ -64,9 +66,9 @@ def split_budget(epsilon: float, share: float, threshold: float) -> Choice:
 
 
 def corollary2(epsilon: float, heterogeneity: float) -> Choice:
-    """Parameters of Corollary 2 for Algorithm 1, as printed in the paper. The probability to replace a label by a draw
-    from the cluster's noisy label distribution is λ = 1/(1+(e^ε-1)φ), the noise on label counts has scale σ = 1/ε, and
-    entries of the distribution are at least τ = φ. They spend up to 3ε instead of ε.
+    """Parameters of Corollary 2 for Algorithm 1, as printed in the paper. A label is replaced by a draw from the
+    cluster's noisy label distribution with probability λ = 1/(1+(e^ε-1)φ), the noise on label counts has scale σ = 1/ε,
+    and entries of the distribution are at least τ = φ. These parameters spend up to 3ε instead of ε.
 
     Args:
         epsilon: ε. heterogeneity: φ, the mean L1 distance between the label distributions of a user's features and of
@@ -76,11 +78,11 @@ def corollary2(epsilon: float, heterogeneity: float) -> Choice:
 
 
 def candidates(epsilon: float, classes: int) -> list[Choice]:
-    """The 122 choices of parameters of Algorithm 1 that a rehearsal compares. Each holds the probability λ that a label
-    is drawn anew from its cluster's noisy label distribution, the scale σ of the noise on label counts, and the least
-    entry τ of such a distribution; each spends ε, less a billionth, at δ = 0. The choices are: uniform randomised
-    response; all labels drawn anew (λ = 1, τ = 0); and, for each of 12 values of τ from 0.001/K to 0.8/K, ten splits of
-    ε between distributions and labels.
+    """The 122 choices of parameters of Algorithm 1 that a rehearsal compares. Each has the probability λ with which a
+    label is drawn anew from its cluster's noisy label distribution, the scale σ of the noise on label counts, and the
+    least entry τ of such a distribution. Each spends ε, reduced by a billionth, at δ = 0. The choices are: uniform
+    randomised response; all labels drawn anew (λ = 1, τ = 0); and, for each of 12 values of τ from 0.001/K to 0.8/K,
+    ten splits of ε between distributions and labels.
 
     Args:
         epsilon: ε. classes: K.
@@ -95,20 +97,20 @@ def candidates(epsilon: float, classes: int) -> list[Choice]:
 def rehearse(
     choices: list[Choice], classes: int, cluster_size: int, decisions: int, heterogeneity: float, seed: int = 0
 ) -> Floats:
-    """The excess 0-1 risk of a majority vote after Algorithm 1, for each choice of its parameters and each of about
-    8,000/K made-up clusters: (len(choices), clusters). In each cluster a learner predicts at two points, each by the
-    majority of the released labels of n/decisions users there. All choices are tried on the same clusters, the same
-    users and, up to its scale, the same noise on label counts.
+    """The excess 0-1 risk of a majority vote after Algorithm 1, for each choice of its parameters and each of
+    approximately 8,000/K made-up clusters: (len(choices), clusters). In each cluster a learner predicts at two points,
+    at each by the majority of the released labels of n/decisions users at this point. All choices are tried on the same
+    clusters, the same users and, up to its scale, the same noise on label counts.
 
     Args:
         choices: parameters to compare: resampling probability, noise scale and threshold; released labels are not
         debiased. classes: K. cluster_size: n, users of a cluster. decisions: the number of equal groups into which a
         cluster's users are divided, one for each decision of the learner. heterogeneity: φ in [0, 1], the L1 distance
-        between the label distributions of a point and its cluster. seed: public; all random numbers follow from it.
+        between the label distributions of a point and of its cluster. seed: public; all random numbers follow from it.
     """
     rng = np.random.default_rng(seed)
     cluster, points = _law(classes, heterogeneity, rng)
-    # one draw of users and noise for all choices: their risks differ by the parameters alone
+    # one draw of users and noise for all choices, so that their risks differ only because of the parameters
     share = rng.multinomial(cluster_size, cluster) / cluster_size
     noise = np.clip(rng.laplace(size=share.shape), -700.0, 700.0) / cluster_size
     users = max(1, round(cluster_size / decisions))
@@ -128,11 +130,12 @@ def rehearse(
 
 def _law(classes: int, heterogeneity: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Draws the label distributions of R = 8,000 // K made-up clusters, (R, K), and those of two points in each
-    cluster, (2, R, K). At the first point one label's probability is φ/2 above that in the cluster and another's φ/2
-    below, so that the L1 distance between point and cluster is φ. At the second point the signs are opposite.
+    cluster, (2, R, K). At the first point the probability of one label is φ/2 above that in the cluster, and the
+    probability of another label is φ/2 below. So the L1 distance between point and cluster is φ. At the second point
+    the signs are opposite.
 
     Args:
-        classes: K. heterogeneity: φ; above 1 it counts as 1. rng: random numbers.
+        classes: K. heterogeneity: φ; a value above 1 counts as 1. rng: random numbers.
     """
     phi, count = min(heterogeneity, 1.0), REHEARSED // classes
     cluster = rng.dirichlet(np.full(classes, 2.0 / classes), size=count)
@@ -149,14 +152,15 @@ def _law(classes: int, heterogeneity: float, rng: np.random.Generator) -> tuple[
 
 def best_choice(epsilon: float, classes: int, cluster_size: int, decisions: int, heterogeneity: float) -> Choice:
     """The parameters of Algorithm 1 that give the smallest risk on made-up clusters, among 122 choices that all spend
-    ε. They are the resampling probability λ, the scale σ of the noise on label counts, and the least entry τ of a noisy
-    label distribution, with 2/σ + ln(1 + (1-λ)/(λτ)) = ε. No private data are used. Uniform randomised response, in
-    which only the labels cost ε, is chosen unless another choice is better by three standard errors.
+    ε. The parameters are the resampling probability λ, the scale σ of the noise on label counts, and the least entry τ
+    of a noisy label distribution, with 2/σ + ln(1 + (1-λ)/(λτ)) = ε. No private data are used. Uniform randomised
+    response, in which only the labels cost ε, is chosen unless the risk of another choice is smaller by more than three
+    standard errors.
 
     Args:
         epsilon: ε. classes: K. cluster_size: users of a cluster. decisions: how many majority votes a learner takes in
-        a cluster, each over an equal part of its users. heterogeneity: a public guess of φ, the L1 distance between
-        label distributions of a point and its cluster.
+        a cluster, each over an equal part of its users. heterogeneity: a public guess of φ, the L1 distance between the
+        label distributions of a point and of its cluster.
     """
     choices = candidates(epsilon, classes)
     risks = rehearse(choices, classes, cluster_size, decisions, heterogeneity)

@@ -57,7 +57,8 @@ def area_under_curve(negative: Floats, positive: Floats, score: Floats) -> float
 
 
 def constant_risks(mass: Floats, label_distribution: Floats) -> tuple[float, float]:
-    """Smallest expected 0-1 loss, and smallest expected log loss in nats, of predictors that ignore the features.
+    """The smallest expected 0-1 loss, and the smallest expected log loss in nats, that a predictor can have if it
+    ignores the features.
 
     Args:
         mass: (P,) probability of each point. label_distribution: (P, K) p(y|x).
@@ -71,7 +72,7 @@ def constant_risks(mass: Floats, label_distribution: Floats) -> tuple[float, flo
 
 
 def best_logistic_risk(points: Floats, mass: Floats, positive: Floats) -> float:
-    """Smallest expected log loss, in nats, of any affine logistic model p(1|x) = 1/(1 + exp(-w·x - b)).
+    """The smallest expected log loss, in nats, among all affine logistic models p(1|x) = 1/(1 + exp(-w·x - b)).
 
     Args:
         points: (P, d) features. mass: (P,) their probabilities. positive: (P,) p(1|x), in [0, 1].
@@ -82,8 +83,8 @@ def best_logistic_risk(points: Floats, mass: Floats, positive: Floats) -> float:
 def logistic_risk_after(points: Floats, mass: Floats, learned: Floats, positive: Floats) -> float:
     """Expected log loss, in nats, of the affine logistic model fitted to infinitely many labels of another law.
 
-    The expected loss of the fit is a convex function of the model's coefficients. A trust-region Newton method
-    minimises it until the gradient is below 1e-11; nothing is sampled.
+    The expected loss on the labels of that law is a convex function of the model's coefficients. A trust-region Newton
+    method minimises it until the gradient is below 1e-11; nothing is sampled.
 
     Args:
         points: (P, d) features. mass: (P,) their probabilities. learned: (P,) p(1|x), in [0, 1], of the labels to which
@@ -91,7 +92,8 @@ def logistic_risk_after(points: Floats, mass: Floats, learned: Floats, positive:
     """
     from scipy.optimize import minimize
 
-    # an orthonormal basis of the affine functions on the points: well-conditioned, and the same minimum
+    # an orthonormal basis of the affine functions on the points: this problem is well-conditioned, and its minimum is
+    # the same
     design = np.hstack([points, np.ones((len(points), 1))])
     basis, values, _ = np.linalg.svd(design, full_matrices=False)
     design = basis[:, values > 1e-10 * values[0]] * np.sqrt(len(points))
@@ -117,8 +119,8 @@ def logistic_risk_after(points: Floats, mass: Floats, learned: Floats, positive:
 
 
 def cluster_means(mass: Floats, values: Floats, cluster: NDArray[np.integer]) -> Floats:
-    """For each of P points, the weighted mean of a quantity over all points of its cluster: (P,). For p(y|x), for
-    example, it gives the probability p(y|c) of label y in the cluster c of the point.
+    """For each of P points, the weighted mean of a quantity over all points of its cluster: (P,). If the quantity is
+    p(y|x), for example, the mean is the probability p(y|c) of label y in the cluster c of the point.
 
     Args:
         mass: (P,) weight of each point. values: (P,) the quantity at each point. cluster: (P,) cluster of each point.
@@ -158,10 +160,10 @@ def heterogeneity_upper_estimate(
 ) -> float:
     """An unbiased estimate, from true labels, of an upper bound of heterogeneity φ.
 
-    The bound is E 2(1 - p(Y|c)), where Y is a user's label and c her cluster. It is what φ would be if features
-    determined labels (p(Y|x) = 1). By Jensen's inequality the bound is at least φ. The share of the same label among
-    the other users of the cluster estimates p(Y|c) without bias. The estimate is for the experimenter: a parameter that
-    depends on it is not private.
+    The bound is E 2(1 - p(Y|c)), where Y is a user's label and c her cluster. φ would equal this bound if features
+    determined labels (p(Y|x) = 1). By Jensen's inequality the bound is at least φ. The share of her label among the
+    other users of her cluster estimates p(Y|c) without bias. The estimate is only for the experimenter: a parameter
+    that depends on it is not private.
 
     Args:
         labels: (n,) in 0..K-1, stored cluster by cluster. cluster_offsets: (C+1,) first user of each cluster, and n at

@@ -18,12 +18,14 @@ FORMS = {
     "Theorem 4's form": {"φ": 1.0, "α": 1.0, "1/√(θn)": 0.5},
     "squares": {"φ²": 2.0, "α²": 2.0, "1/(θn)": 1.0},
 }
-"""For each form of a sum, its three terms, to be fitted with free constants. The key of a term is its symbol, and the
-value is an exponent. It is, in this order, the exponent of φ (heterogeneity of clusters), of α (flip probability) and
-of 1/(θn), where θn is the number of labels that reach the learner.
+"""For each form of a sum, its three terms, which are fitted with free constants. The key of a term is its symbol, and
+the value is its exponent. The first term is a power of φ (heterogeneity of clusters), the second a power of α (flip
+probability), and the third a power of 1/(θn), where θn is the number of labels that reach the learner.
 
-Clustering paper, Theorem 4: excess risk is at most O(√(dim log(1/γ)/(θn)) + φ + α); it may be smaller. A smooth loss,
-such as log loss in a model that fits, grows by squares near its minimum."""
+Theorem 4 of the clustering paper (Esfandiari et al.) says that excess risk is at most
+O(√(dim log(1/γ)/(θn)) + φ + α); it may be smaller. The fits do not vary the theorem's dimension dim and its γ. Near its
+minimum, a smooth loss, such as log loss in a model that can represent the law of the data, grows with the square of the
+distance from the minimum."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +87,9 @@ def fit_forms(table: pd.DataFrame, values: Floats, rng: np.random.Generator) -> 
     flip probability, and θn the number of labels that reach the learner.
 
     The fit minimises Σ (fitted/measured - 1)², so that small and large risks count alike. The 95% percentile intervals
-    come from resampled replicates; a replicate is resampled for all points at once. They are too narrow for few
-    replicates, and one-sided if a constant is 0. Terms that do not vary over the points cannot be separated: they share
-    one constant.
+    come from resampled replicates; a replicate is resampled for all points at once. These intervals are too narrow for
+    few replicates, and one-sided if a constant is 0. Terms that do not vary over the points cannot be separated: they
+    share one constant.
 
     Args:
         table: a row for each of P points, with columns sampling_rate (θ), num_users (n), heterogeneity (φ) and
@@ -106,10 +108,10 @@ def fit_forms(table: pd.DataFrame, values: Floats, rng: np.random.Generator) -> 
 
 
 def _fit(name: str, powers: dict[str, float], base: Floats, values: Floats, rng: np.random.Generator) -> Fit:
-    """One formula for the excess risk, fitted to the means over replicates, with 95% intervals. It is a sum of three
-    terms with free constants of at least 0: powers of φ (heterogeneity of clusters), of α (flip probability) and of
-    1/(θn) (one over the number of labels that reach the learner). Terms that do not vary over the points share one
-    constant.
+    """One formula for the excess risk, fitted to the means over replicates, with 95% intervals. The formula is a sum of
+    three terms with free constants of at least 0: a power of φ (heterogeneity of clusters), one of α (flip probability)
+    and one of 1/(θn) (one over the number of labels that reach the learner). Terms that do not vary over the points
+    share one constant.
 
     Args:
         name: the formula. powers: the exponents of φ, α and 1/(θn), in this order, each under the term's symbol,
@@ -128,7 +130,7 @@ def _fit(name: str, powers: dict[str, float], base: Floats, values: Floats, rng:
     scaled = design / design.max(axis=0)
     if points < len(symbols) or np.linalg.matrix_rank(scaled, tol=1e-6 * np.sqrt(points)) < len(symbols):
         raise ValueError(f"these points cannot tell the terms {', '.join(symbols)} apart")
-    # the constants, and again for resampled replicates
+    # the constants, fitted to all replicates, and again to resampled ones
     mean = values.mean(axis=1)
     constants = _relative_nnls(design, mean)
     drawn = rng.integers(replicates, size=(RESAMPLES if replicates > 2 else 0, replicates))

@@ -94,7 +94,7 @@ def excess_error(rows: "pd.DataFrame") -> Mean | None:
 
 def group_means(rows: "pd.DataFrame") -> dict[str, Mean]:
     """Means over replicates, with 95% intervals, of four columns for each group of users: the group's share of the
-    users, its error rates with and without privacy, and the difference of these two rates, its loss of accuracy. A
+    users, its error rates with and without privacy, and its loss of accuracy (the difference of these two rates). A
     group has the users of one class, those with one value of a public column such as sex, or those in clusters of
     similar size. Columns that are missing in some replicate are left out.
 
@@ -115,12 +115,13 @@ def worst_epsilons(rows: "pd.DataFrame") -> dict[str, float | None]:
 
 def summarise(rows: "pd.DataFrame", parameters: Sequence[str] = ()) -> dict[str, Any]:
     """A summary of one scenario's result rows as a record for JSON. It has the number of replicates; the mechanism, the
-    observer and other texts; δ, θ and the range of each parameter; the largest value of each ε; and means with 95%
-    intervals. If messages were simulated, the entry `totals` has the sums, over the replicates, of the counts of
-    requests, messages and bytes.
+    observer and other texts; δ, θ and the range of each parameter; the largest value of each column of ε; and means
+    with 95% intervals. If messages were simulated, the entry `totals` has the counts of requests, messages and bytes,
+    each summed over the replicates.
 
     Args:
-        rows: result rows, one for each replicate of the scenario. parameters: columns with parameters of its mechanism.
+        rows: result rows, one for each replicate of the scenario. parameters: names of the columns with parameters of
+        the scenario's mechanism.
     """
     first = rows.iloc[0]
     words = ("engine", "population", "mechanism", "trust", "observer", "adjacency", "basis")

@@ -1,4 +1,6 @@
-"""Theorem 2 of the vector approximation paper: an upper bound of the excess risk from errors of learned bits."""
+"""Theorem 2 of the vector approximation paper (Zhao et al. 2025): an upper bound of a classifier's excess risk. The
+bound follows from the errors of the learned probabilities of bits.
+"""
 
 import math
 from dataclasses import dataclass
@@ -13,8 +15,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PointwiseRisk:
-    """The excess risk of a classifier at each of n points, and Theorem 2's bound of it; the theorem is about the means
-    of the two over the points.
+    """The excess risk of a classifier at each of n points, and Theorem 2's bound of it. The theorem compares the means
+    of these two over the points.
 
     error: (n,) Δ(x), the largest error of the estimated probability of a noisy bit. excess: (n,) η*(x) - η_c(x): the
     largest class probability minus that of the predicted class c. bound: (n,) Theorem 2's bound, which is at least
@@ -32,10 +34,10 @@ def theorem_2(learned: Floats, label_distribution: Floats, epsilon: float) -> Po
     flipped with probability 1/(1 + e^(ε/2)). For each class j the model estimates the probability that the noisy bit
     Z(j) is 1, and predicts the class with the largest estimate.
 
-    Let Δ be the largest error of these estimates at a point. The class probabilities that follow from the estimates
-    have the largest error Δ_ε = Δ/tanh(ε/4). Let η* and η_s be the largest and the second largest true class
-    probability. Where η* - η_s > 2Δ_ε, the errors are too small to change the predicted class, and the bound is 0.
-    Elsewhere the bound is 2Δ_ε.
+    Let Δ be the largest error of these estimates at a point. Class probabilities follow from the estimates; their
+    largest error is Δ_ε = Δ/tanh(ε/4). Let η* and η_s be the largest and the second largest true class probability.
+    Where η* - η_s > 2Δ_ε, the errors are too small to change the predicted class, and the bound is 0. Elsewhere the
+    bound is 2Δ_ε.
 
     >>> found = theorem_2(np.array([[0.5, 0.4]]), np.array([[0.4, 0.6]]), epsilon=2.0)
     >>> found.excess.round(3).tolist(), found.bound.round(3).tolist()

@@ -142,9 +142,9 @@ class LocalChannel(Channel):
     def accountant_of(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
     ) -> Accountant | None:
-        """Always None: for a run of this mechanism no accountant is given that bounds δ at every ε. A computation that
-        would use one, such as that of how well the learner guesses a label, uses a single fact instead: at every δ, ε
-        is at most ε₀ (the ε of one noisy label).
+        """Always None: this mechanism gives no accountant that bounds δ at every ε for a run. A computation that would
+        use such an accountant (for example, how well the learner guesses a label) uses a single fact instead: at every
+        δ, ε is at most ε₀ (the ε of one noisy label).
 
         Args:
             outcome, cluster_sizes, situation: not used.
@@ -176,7 +176,7 @@ class ShuffledChannel(Channel):
 
         Args:
             outcome: the result of the run, with the released labels. cluster_offsets: (C+1,); cluster c holds users
-            offsets[c]..offsets[c+1]-1.
+            cluster_offsets[c]..cluster_offsets[c+1]-1.
         """
         evidence = super().evidence(outcome, cluster_offsets)
         return None if evidence is None else replace(evidence, repeated=False)
@@ -239,8 +239,8 @@ class Table(Message):
 
 @dataclass(frozen=True)
 class TableAccountant(MessageAccountant):
-    """Accountant for one message drawn from a matrix of probabilities, whose sender the observer knows; exact up to
-    rounding.
+    """Accountant for one message that is drawn from a matrix of probabilities. The observer knows the sender. The
+    bounds are exact up to rounding.
     """
 
     basis = "exact: the law of the noisy label"
@@ -257,7 +257,7 @@ class LocalMechanism(LocalChannel):
         """Matrix (K, K) of the noise: entry [y, z] is the probability that the label y is sent as z."""
 
     def randomizer(self, setup: Setup) -> Table:
-        """The randomizer that draws a user's message from a row of the matrix `transition`, the row of her label.
+        """The randomizer that draws a user's message from the row of her label in the matrix `transition`.
 
         Raises:
             InputError: the matrix has the wrong shape, or one of its rows is not a distribution.

@@ -23,8 +23,7 @@ from p2p_sim.privacy.rivals import CURATOR_CONDITIONS, ClusterResampling, releas
 def released_distributions(
     counts: NDArray[np.integer], threshold: float, noise_scale: float, rng: np.random.Generator
 ) -> Floats:
-    """Draws the noisy label distribution q̃ of each cluster, as in Algorithm 1, lines 2 to 20: (C, K), one row for each
-    cluster.
+    """Draws the noisy label distribution q̃ of each of C clusters, (C, K), as in Algorithm 1, lines 2 to 20.
 
     Laplace noise is added to the cluster's label shares. The shares are then clipped to [τ, 1] and changed so that they
     sum to 1.
@@ -248,7 +247,7 @@ class ClusterRRConfig(Mechanism):
         1{z}.
 
         In a cluster, let q_y be the share of users whose predicted class is y, and p_y the share whose true class is y.
-        In the last two cases an estimated accuracy has the error λ Σ_y q_y (q̃_y - p_y). At λ = 1 an estimated share of
+        If β = 0 or λ = 1, an estimated accuracy has the error λ Σ_y q_y (q̃_y - p_y). At λ = 1 an estimated share of
         class y has the error q̃_y - p_y. Both errors are at most λ Σ_y |r_y - p_y| in absolute value, where r is q̃
         before it is changed so that it sums to 1. This is at most λ Σ_y (|L_y| + τ). Here L_y is the Laplace noise on
         the share of class y, of scale σ/n in a cluster of n users, and τ is the smallest possible entry of r.
@@ -274,9 +273,10 @@ class ClusterRRConfig(Mechanism):
 
     def accountant(self, setup: Setup, size: int) -> ClusterResampling:
         """The accountant that bounds what the learner learns of one user's label in a cluster of `size` users. By
-        default it states a pure ε (δ = 0). If the key `approximate` is true, it also uses that the learner sees only
-        the released labels. Some are drawn at random from the cluster's noisy label distribution, so they show this
-        distribution only inexactly, and less noise on it gives the same ε. This may take seconds.
+        default it states a pure ε (δ = 0). If the key `approximate` is true, the accountant also uses that the learner
+        sees only the released labels. Some of them are drawn at random from the cluster's noisy label distribution, so
+        that they show this distribution only inexactly. Less noise on the distribution then gives the same ε. The
+        computation may take seconds.
 
         Args:
             setup: facts about the scenario; only its number of classes matters. size: number of users of her cluster.
@@ -287,9 +287,9 @@ class ClusterRRConfig(Mechanism):
         )
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
-        """The ε that the paper's Theorem 1 gives as printed, for the smallest cluster, under the results column
-        "epsilon_paper". It is not a certified bound. The theorem assumes that a change of one user's label changes the
-        share of one class in her cluster; but it changes the shares of two classes.
+        """The ε that Theorem 1 of the clustering paper gives as printed, for the smallest cluster, as the results
+        column "epsilon_paper". This ε is not a certified bound. The theorem assumes that a change of one user's label
+        changes the share of one class in her cluster; but it changes the shares of two classes.
 
         Args:
             situation, delta: not used. sizes: number of users of each cluster.
@@ -300,8 +300,8 @@ class ClusterRRConfig(Mechanism):
         """The parameters of Algorithm 1 at which noisy label distributions and noisy labels together cost ε: resampling
         probability λ, noise scale σ and threshold τ. The key `split` says how ε is divided between the two: "optimised"
         (the division that does best on made-up clusters), "half" (half each), "uniform" (all on labels), or
-        "as-printed" (the paper's formulas; together the two then cost up to 3ε). The cluster size is taken to be the
-        mean, rounded to two significant digits.
+        "as-printed" (the paper's formulas; together the two then cost up to 3ε). All clusters are taken to have the
+        mean size, rounded to two significant digits.
 
         Args:
             epsilon: ε, at δ = 0. sizes: (C,) number of users of each cluster. num_classes: K.
@@ -323,10 +323,11 @@ def _choose(split: Split, epsilon: float, phi: float, *, classes: int, size: int
     Args:
         split: how ε is divided between distributions and labels. "uniform": all on labels (uniform randomised
         response); "optimised": the division that does best in a simulation with clusters drawn at random, without
-        private data; "half": half of ε each, with τ = φ, at most 1/K; "as-printed": as in Corollary 2, with φ at most
-        1/K, which costs up to 3ε. epsilon: ε. phi: φ, a guess of how much label distributions differ within a cluster
-        (L1 distance). classes: K. size: users of a cluster. decisions: the number of equal groups of a cluster's users,
-        for each of which the learner predicts the majority of the released labels; used only for "optimised".
+        private data; "half": half of ε for each, with τ = φ, at most 1/K; "as-printed": as in Corollary 2, with φ at
+        most 1/K, which costs up to 3ε. epsilon: ε. phi: φ, a guess of how much label distributions differ within a
+        cluster (L1 distance). classes: K. size: users of a cluster. decisions: the number of equal groups of a
+        cluster's users, for each of which the learner predicts the majority of the released labels; used only for
+        "optimised".
     """
     if split == "uniform":
         return uniform(epsilon, classes)

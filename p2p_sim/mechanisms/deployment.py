@@ -1,4 +1,6 @@
-"""The interface of a mechanism whose parameters are fixed for the users of a replicate. It runs, and states its ε."""
+"""The interface of a mechanism whose parameters are fixed for the users of a replicate. Such a mechanism runs, and
+states its ε.
+"""
 
 import math
 from abc import ABC, abstractmethod
@@ -32,7 +34,9 @@ from p2p_sim.privacy import (
 Trust = Literal["nobody", "shuffler", "curator", "organisation"]
 """The party that a user must trust, besides herself, for the learner's ε to hold."""
 STATEMENTS = ("epsilon_local", "epsilon_paper", "epsilon_paper_lemma9", "epsilon_paper_theorem3")
-"""Results columns with an ε other than the learner's: ε₀ of a user's own message, and the ε that papers print."""
+"""Results columns with an ε other than the certified ε of the learner: ε₀ of a user's own message, and the values of ε
+that papers print.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +44,8 @@ class Setup:
     """The facts about a scenario from which a mechanism fixes its parameters.
 
     sizes: (C,) number of users in each cluster. num_classes: K. delta: δ of the scenario. engine, adversaries: keys of
-    the scenario, for mechanisms that send messages. values: if labels are numbers, the public grid (K,) of these
-    numbers; a label is an index into it. Else None.
+    the scenario, for mechanisms that send messages. values: if labels stand for numbers, the public grid (K,) of these
+    numbers, into which a label is an index; else None.
     """
 
     sizes: NDArray[np.int64]
@@ -56,11 +60,11 @@ class Setup:
 class Accounted:
     """The privacy bounds of one run.
 
-    learner: the learner's bound for each cluster, in the population's order. If a run is computed shard by shard (some
-    whole clusters at a time), the tuple has bounds only for clusters that may have the largest or smallest ε.
+    learner: the learner's bound for each cluster, in the population's order. If a run is computed shard by shard (a
+    shard is a group of whole clusters), the tuple has bounds only for clusters that may have the largest or smallest ε.
     statements: bounds that hold for all users, each under the name of the results column with its ε; the learner's
     bound is included.
-    facts: further results columns about the network as it turned out.
+    facts: further results columns about the network of this run.
     """
 
     learner: tuple[PrivacyBound, ...]
@@ -82,8 +86,8 @@ class Deployment(ABC):
         """The mechanism's fixed parameters, such as flip_prob, by the name of their column in result rows."""
 
     def nodes(self, population: Population) -> Population:
-        """The participants between whom messages travel, as a population. They are the users, unless messages travel
-        between others, such as organisations that hold the users' rows.
+        """The participants between whom messages travel, as a population. The participants are the users, unless
+        messages travel between others, such as organisations that hold the users' rows.
         """
         return population
 
@@ -100,7 +104,7 @@ class Deployment(ABC):
         Args:
             population: the users. network: the network over which messages travel; unused by a mechanism without
             messages. streams: the replicate's random streams. record: whether to keep a transcript of the messages.
-            places: directories with the network's files.
+            places: directories in which files that the network names are looked for.
         """
         return self.release_on(Network.open(network, self.nodes(population), streams, places), population, record)
 
@@ -127,8 +131,8 @@ class Deployment(ABC):
         """
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float | None:
-        """ε₀, the ε of a user's own message against whoever reads it; the largest over cluster sizes. None if users
-        send no messages.
+        """ε₀, the ε of a user's own message against anybody who reads it; the largest value over cluster sizes. None if
+        users send no messages.
 
         Args:
             sizes: (C,) number of users of each cluster.
@@ -141,9 +145,9 @@ class Deployment(ABC):
         return LOCAL_CONDITIONS
 
     def local_advantage(self, num_classes: int) -> float | None:
-        """Upper bound of how much a user's message increases an observer's probability to guess her label right, if all
-        K labels are equally likely before. None if users send no messages, or if the bound follows from ε₀, the ε of
-        her message.
+        """Upper bound of how much a user's message increases an observer's probability of guessing her label right, if
+        all K labels are equally likely to the observer before. None if users send no messages, or if the bound is
+        computed from ε₀, the ε of her message.
 
         Args:
             num_classes: K.
@@ -161,7 +165,7 @@ class Deployment(ABC):
         return None
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
-        """For each results column about a paper's formula, the ε that the formula gives at δ, or the reason why the
+        """For each results column for a paper's formula, the ε that the formula gives at δ, or the reason why the
         formula does not apply. By default there are no such columns.
 
         Args:
@@ -174,8 +178,8 @@ class Deployment(ABC):
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
         """The privacy bounds of a finished run at δ: the learner's bound of ε for each cluster, and bounds for all
-        users, one for each results column (there are several observers). By default all follow from the mechanism's
-        parameters and the cluster sizes alone.
+        users, one for each results column (there are several observers). By default all bounds follow from the
+        mechanism's parameters and the cluster sizes alone.
 
         Args:
             outcome: the result of the run. cluster_sizes: (C,) users of each cluster, in the population's order.
@@ -195,8 +199,8 @@ class Deployment(ABC):
     def accountant_of(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
     ) -> Accountant | None:
-        """An accountant, which bounds δ at every ε, of what the learner learns about any user of a run. None if only
-        one (ε, δ) is known.
+        """An accountant for what the learner learns about any user of a run; an accountant bounds δ at every ε. None if
+        a bound is known at only one (ε, δ).
 
         Args:
             outcome: the result of the run. cluster_sizes: (C,) users of each cluster, in the population's order.
@@ -211,9 +215,9 @@ class Deployment(ABC):
         labels of a user. The distribution dominates the loss about every user of the run: the curve δ(ε) that follows
         from it holds for all users, and so do bounds on guessing a label.
 
-        The distribution is computed from an accountant, which bounds δ at every ε. If there is none, it is computed
-        from the one stated (ε, δ). If this ε is infinite, the loss is infinite with probability 1: the learner may
-        learn the label.
+        The distribution is computed from an accountant, which bounds δ at every ε. If there is no accountant, it is
+        computed from the single stated (ε, δ). If this ε is infinite, the loss is infinite with probability 1: the
+        learner may learn the label.
 
         Args:
             outcome: the result of the run. cluster_sizes: (C,) users of each cluster, in the population's order.
@@ -226,8 +230,8 @@ class Deployment(ABC):
         return LossLaw.of([0.0], [1.0]) if model is None else coarse_law(model, learner)
 
     def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
-        """For results columns about observers other than the learner alone, such as the learner with a coalition of
-        users, a bound of the observer's guessing advantage. By default there are none.
+        """Bounds of the guessing advantage of observers other than the learner alone, such as the learner with a
+        coalition of users, by the name of the results column. By default there are none.
 
         A guessing advantage is what the run adds to an observer's probability to guess a user's label right.
 
@@ -240,8 +244,8 @@ class Deployment(ABC):
         self, learner: PrivacyBound, sizes: NDArray[np.int64], situation: Situation
     ) -> dict[str, PrivacyBound | Stated]:
         """The bounds for all users, each under the name of its results column. "epsilon_upper" is the learner's bound.
-        "epsilon_local" is ε₀, the ε of a user's own message against whoever reads it, if users send messages. Further
-        columns have the ε that papers print, or why their formulas do not apply.
+        "epsilon_local" is ε₀, the ε of a user's own message against anybody who reads it, if users send messages.
+        Further columns have the ε that papers print, or why their formulas do not apply.
 
         Args:
             learner: the learner's worst bound over clusters. sizes: distinct cluster sizes, ascending. situation: how
@@ -267,17 +271,18 @@ class Deployment(ABC):
         return None
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """Public probabilities of the released hard labels given true labels; None if they are not known."""
+        """The public probabilities of released hard labels (classes) given true labels; None if they are not known."""
         return None
 
     def value_law(self, outcome: Outcome) -> ValueLaw | None:
-        """Public probabilities of the released numbers given true labels; None if the run released no numbers."""
+        """The public probabilities of released numbers given true labels; None if the run released no numbers."""
         return None
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
         """Scores of the K classes for each released label, from which a predictor's accuracy can be estimated without
         true labels: on average over the noise, they are 1 for the true class and 0 for the others. By default they come
-        from the public noise matrix of hard labels; None if there is none, or if it gives no scores.
+        from the public noise matrix of hard labels (classes). None if there is no such matrix, or if it gives no
+        scores.
 
         Args:
             outcome: the result of the run, with the released labels. cluster_offsets: (C+1,); cluster c holds users

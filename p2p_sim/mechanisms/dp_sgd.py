@@ -66,8 +66,8 @@ class NoisySteps(Mechanism):
         return max(1, round(self.epochs / self.sampling_rate))
 
     def calibrated(self, setup: Setup) -> Self:
-        """This configuration with the noise multiplier set. If a target ε is given, it is the smallest noise multiplier
-        (3 digits) that is certified to meet this ε at the scenario's δ.
+        """This configuration with the noise multiplier set. If a target ε is given, this is the smallest multiplier (3
+        digits) that is certified to meet this ε at the scenario's δ.
 
         Args:
             setup: what is known of the users and the scenario; only its δ is used.
@@ -160,9 +160,10 @@ class DpSgdConfig(NoisySteps):
 
 @dataclass(frozen=True)
 class Scaling:
-    """A map from public features to inputs of the model: centred, scaled by one number, with a constant 1 appended.
+    """A map from public features to inputs of the model. It centres the features, scales them by one number, and
+    appends a constant 1.
 
-    centre: (d,), subtracted from the features. factor: multiplies the difference.
+    centre: (d,), subtracted from the features. factor: the number by which the difference is multiplied.
     """
 
     centre: NDArray[np.float64]
@@ -241,9 +242,9 @@ class LabelDpProConfig(NoisySteps):
     def denoised(
         self, gradient: Singles, weights: Singles, inputs: Singles, norms: Singles, rng: np.random.Generator
     ) -> Singles:
-        """Returns a gradient (K, d+1) of less noise: a mixture close to the noisy gradient, made of gradients that
-        public rows would have. A row has one such gradient under each of the K classes, clipped to norm `clip`; no true
-        label is needed.
+        """Returns a gradient (K, d+1) with less noise: a mixture of gradients that public rows would have, close to the
+        noisy gradient. A row has one such gradient under each of the K classes, clipped to norm `clip`; no true label
+        is needed.
 
         Args:
             gradient: (K, d+1), noisy mean over the batch. weights: (K, d+1), the model before this step moves it.
@@ -296,8 +297,8 @@ def nearest_mixture(target: Singles, residuals: Singles, inputs: Singles, iterat
     """
 
     def pulled(gap: Singles) -> NDArray[np.float64]:
-        """Scalar products (m, K) of one gradient with the log-loss gradient that each of the m public rows (`inputs`,
-        with `residuals`, of the call) would have under each of K classes.
+        """Scalar products (m, K) of one gradient with the log-loss gradients that the m public rows would have under
+        each of K classes. `inputs` and `residuals` determine these gradients.
 
         Args:
             gap: (K, d+1), the one gradient, for d features and an intercept.

@@ -38,7 +38,7 @@ Floats = NDArray[np.float64]
 class ClusterPrivacy:
     """Privacy bounds of one cluster against several observers, each for the user with the largest ε.
 
-    learner: against the learner, who sees the set of submissions without their senders. others: also against the
+    learner: against the learner, who sees the set of submissions without their senders. others: against the same
     learner, but only for users who did not submit their own label. timed: against a learner who also sees when each
     submission came. coalition: against the learner together with the cluster's colluding users, for all other users.
     watched: whether the cluster has colluding users.
@@ -80,9 +80,9 @@ def clusters_to_evaluate(shards: Sequence[NetworkRecord]) -> NDArray[np.bool_]:
 
     This saves work if flipped labels were fetched from uniformly random users. Then ε depends on two numbers of a
     cluster: S, the number of users who answer requests, and t, the number of users who submit a label that they
-    fetched. ε grows or stays the same if S falls or t grows, for two reasons. If the noisy labels and submissions of b
-    users are revealed, an exchange among S - b users with at most t submissions remains. And dropping submissions
-    reveals less. Clusters whose ε depends on more than S and t are always marked.
+    fetched. ε grows or stays the same if S falls or t grows, for two reasons. First, if the noisy labels and
+    submissions of b users are revealed, an exchange among S - b users with at most t submissions remains. Second, a
+    learner who gets fewer submissions learns less. Clusters whose ε depends on more than S and t are always marked.
 
     Args:
         shards: records of how the network turned out, each for a part of the clusters.
@@ -106,9 +106,9 @@ def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
     """The worst bound over all given clusters, under the name of the results column that holds its ε.
     "epsilon_others_upper": the learner, for users who did not submit their own label. "epsilon_times_upper": a learner
     who also sees when each submission came. If some users collude, "epsilon_coalition_upper": the learner together with
-    them, for all other users; and, if known, "epsilon_unmet_upper": the same for users whose label no colluder fetched.
-    "epsilon_sample_upper": the largest bound in a sample of users, if some cluster has so many users that not every
-    user's bound was computed.
+    them, for all other users; and, if known, "epsilon_unmet_upper": the ε against this coalition, but only for users
+    whose label no colluder fetched. "epsilon_sample_upper": the largest bound in a sample of users, if some cluster has
+    so many users that not every user's bound was computed.
 
     Args:
         clusters: the bounds of the clusters of a run, at least one.
@@ -189,7 +189,7 @@ def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, ep
     """
     deltas = []
     for cluster in clusters_of(shards):
-        model = accountant(cluster, noise, "learner", user=0)  # the same for every ε
+        model = accountant(cluster, noise, "learner", user=0)  # one accountant serves every ε
         delta = partial(model.user_delta, 0) if isinstance(model, FetchDistribution) else partial(kept_delta, model)
         deltas.append([delta(epsilon) for epsilon in epsilons])
     return np.array(deltas)
@@ -250,8 +250,8 @@ def _cluster(cluster: Cluster, noise: Message, delta: float) -> ClusterPrivacy:
 
 
 def _as_coalition(bound: PrivacyBound, learner: PrivacyBound) -> PrivacyBound:
-    """The bound `bound`, stated for the coalition. Its ε is raised to that of `learner`, the learner's bound, if that
-    is larger: the coalition includes the learner, but `bound` is about fewer users than `learner`.
+    """The bound `bound`, stated for the coalition. Its ε is raised to that of `learner`, the learner's bound, if the
+    learner's ε is larger: the coalition includes the learner, but `bound` is about fewer users than `learner`.
     """
     return replace(bound, observer="coalition", epsilon_upper=max(bound.epsilon_upper, learner.epsilon_upper))
 
@@ -315,9 +315,9 @@ def _with_sample(
     model: Accountant, delta: float, hidden: NDArray[np.bool_]
 ) -> tuple[PrivacyBound, PrivacyBound | None]:
     """Two bounds of ε at δ. The first holds for every user of a cluster whose noisy label the observer does not know.
-    The second is the largest of the bounds of some evenly spaced ones of these users, each computed alone; it shows by
-    how much the first may be too large. The second is None unless there are so many users (above 32,768) that the first
-    is a coarser bound, not computed for each user.
+    The second is the largest bound in an evenly spaced sample of these users, computed user by user; it shows by how
+    much the first may be too large. The second is None unless there are so many users (above 32,768) that the first is
+    a coarser bound, not computed for each user.
 
     Args:
         model: the accountant of one observer. delta: δ. hidden: (n,), whether a user's noisy label is hidden from this

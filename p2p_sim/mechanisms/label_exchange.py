@@ -140,9 +140,9 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
         """Check that the exchange can run in this network and with these adversaries.
 
         Raises:
-            InputError: a target ε is given, but with these network faults or adversaries no way to meet it is known; or
-            adversaries answer with a class although messages carry something else; or adversaries answer with the class
-            that follows their noisy label, although messages are not flipped labels.
+            InputError: a target ε is given, but with these network faults or adversaries no way to meet this target is
+            known; or adversaries answer with a class although messages carry something else; or adversaries answer with
+            the class that follows their noisy label, although messages are not flipped labels.
         """
         beyond = (*network.faults, *adversaries.active)
         if self.asking.several and self.target_epsilon is not None and beyond:
@@ -155,7 +155,7 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
                 f"adversaries.{lying[0]}: answers with a class; messages carry {self.releases}; leave it out"
             )
         # Flips treat all classes alike, so users who answer with the next class still hide other users' flipped labels.
-        # Under a prior the next class may be one that nobody else sends.
+        # If a randomizer uses a prior, the next class may be one that nobody else sends.
         if self.randomizer is not None and adversaries.inverting:
             raise InputError(
                 f"adversaries.{adversaries.inverting[0]}.answer = 'inverted': known to hide others among flipped "
@@ -236,9 +236,9 @@ class LabelExchangeMechanism(Deployment):
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """The learner's bound of ε at δ for each cluster size, if nothing fails and everybody follows the protocol. For
-        flipped labels of two classes a bound also has a lower end above 0: no ε below this end is valid. If there are
-        more than 16 sizes, most sizes get the upper end of a smaller size, which holds for them too, and the lower end
-        0; this saves computation.
+        flipped labels of two classes a bound of ε also has a lower end above 0: no ε below this end holds. If there are
+        more than 16 sizes, most sizes get the lower end 0 and the upper end of a smaller size, which holds for them
+        too; this saves computation.
 
         Args:
             sizes: distinct cluster sizes, ascending. delta: δ.
@@ -246,7 +246,9 @@ class LabelExchangeMechanism(Deployment):
         return epsilons([self.protection(int(n)) for n in sizes], delta)
 
     def protection(self, size: int) -> Accountant:
-        """Accountant of the learner for a cluster of `size` users, if nothing fails and all follow the protocol."""
+        """The accountant for the learner in a cluster of `size` users, if nothing fails and everybody follows the
+        protocol.
+        """
         if not self.asking.several:
             return self.randomizer.exchanged(size, self.sampling_rate)
         noise = flipped_labels(self.randomizer, "the majority of several peers")
@@ -261,9 +263,9 @@ class LabelExchangeMechanism(Deployment):
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
         """The privacy bounds of a finished run: the learner's bound of ε at δ for each cluster, and bounds for all
-        users, one for each results column (there are several observers). With them come counts of users in some roles.
-        If nothing could fail, the bounds are those of the ideal protocol. Otherwise they are for the network as it
-        turned out.
+        users, one for each results column (there are several observers). The result also has counts of users in some
+        roles. If nothing could fail, the bounds are those of the ideal protocol. Otherwise they are conditional on the
+        network of this run: who was online and what was lost.
 
         Args:
             outcome: the result of the run, with what was recorded about its network. cluster_sizes: (C,), users of each
@@ -273,7 +275,7 @@ class LabelExchangeMechanism(Deployment):
         if self.applies(situation) is None or outcome.realised is None:
             return super().account(outcome, cluster_sizes, situation, delta)
         chosen = clusters_to_evaluate(outcome.realised)
-        summed = outcome.realised[0].users is not None  # if a run keeps only sums, the chosen clusters suffice
+        summed = outcome.realised[0].users is not None  # with sums alone, chosen clusters suffice
         clusters = list(cluster_privacy(outcome.realised, self.randomizer, delta, chosen if summed else None))
         deciding = clusters if summed else list(itertools.compress(clusters, chosen))
         worst = worst_bound([cluster.learner for cluster in deciding])
@@ -295,13 +297,14 @@ class LabelExchangeMechanism(Deployment):
     ) -> LossLaw:
         """A distribution of the learner's privacy loss: the log-ratio of the probabilities of what the learner sees
         under two labels of a user. It dominates the loss about every user of the run, so that bounds of δ at other ε,
-        and of guessing a label, can be computed from it. If for some users only the noise on a label is known to
-        protect, the distribution follows from that noise.
+        and of guessing a label, can be computed from it. If only the noise on a label is known to protect some users,
+        the distribution follows from that noise.
 
         Args:
             outcome: the result of the run. cluster_sizes: (C,), users of each cluster, in the population's order.
             situation: network faults, users who break the protocol, and who observes. learner: the learner's bound of ε
-            at δ for the worst cluster; it is one of the points of δ(ε) from which the distribution is made.
+            at δ for the worst cluster; this (ε, δ) is one of the points of the curve δ(ε) from which the distribution
+            is made.
         """
         model = self.accountant_of(outcome, cluster_sizes, situation)
         models = model.models if isinstance(model, WorstOf) else ()
@@ -312,9 +315,9 @@ class LabelExchangeMechanism(Deployment):
 
     def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
         """An upper bound of the coalition's guessing advantage, under the results column "advantage_coalition". The
-        coalition is the learner and all colluding users. Its advantage is what the run adds to the probability that it
-        guesses another user's label right, if all K labels are equally likely before. Empty if nobody colludes, or if
-        the run recorded nothing about its network.
+        coalition is the learner and all colluding users. Its advantage is how much the run raises the probability that
+        it guesses another user's label right, if all K labels are equally likely to it before. Empty if nobody
+        colludes, or if the run recorded nothing about its network.
 
         Args:
             outcome: the result of the run. num_classes: K.
@@ -333,7 +336,7 @@ class LabelExchangeMechanism(Deployment):
         several labels, or if messages carry no class.
 
         Args:
-            outcome: the result of the run, which does not matter here.
+            outcome: the result of the run; it is not used.
         """
         transition = self.randomizer.transition
         return None if transition is None or self.asking.several else NoiseLaw.common(transition, "cluster")
@@ -345,8 +348,8 @@ class LabelExchangeMechanism(Deployment):
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
         """Scores of the K classes for each released label, an (m, K) array with the users of the labels. From them the
         accuracy of a predictor can be estimated without true labels. On average over the noise, the scores are the
-        one-hot vector of the label of a random user of the cluster, if no message fails and no user answers with
-        something else than her noisy label. None if no scores are known, as for majorities of several labels.
+        one-hot vector of the label of a random user of the cluster, if no message fails and every user answers with her
+        noisy label. None if no scores are known, as for majorities of several labels.
 
         Args:
             outcome: the result of the run, with the m released labels. cluster_offsets: (C+1,); cluster c holds users
@@ -359,8 +362,8 @@ class LabelExchangeMechanism(Deployment):
     @property
     def remaining_flip_prob(self) -> float | None:
         """The flip probability α of the released labels of two classes. It is 0 if the release undoes the flips on
-        average (debiasing). It is None if messages are not flipped labels of two classes, or if users submit a majority
-        of several labels, since its flip probability depends on the cluster.
+        average (debiasing). It is None if messages are not flipped labels of two classes. It is also None if users
+        submit a majority of several labels, since the flip probability of a majority depends on the cluster.
         """
         if self.asking.several:
             return None
@@ -368,14 +371,14 @@ class LabelExchangeMechanism(Deployment):
 
     @property
     def local_conditions(self) -> tuple[str, ...]:
-        """The conditions under which ε₀ holds: the ε of one noisy label against an observer who knows its owner. Each
-        is a sentence.
+        """The conditions, as sentences, under which ε₀ holds; ε₀ is the ε of one noisy label against an observer who
+        knows its owner.
         """
         return (*LOCAL_CONDITIONS, *self.randomizer.caveats)
 
     def situation(self, surroundings: Situation) -> Situation:
-        """The situation, which decides whether bounds hold, completed by two facts that only this mechanism knows: what
-        a message carries (such as flipped labels), and whether users ask several peers and submit the majority.
+        """The situation, which decides whether bounds hold, with two facts added that only this mechanism knows: the
+        content of a message (such as a flipped label), and whether users ask several peers and submit the majority.
 
         Args:
             surroundings: the scenario's network faults, adversaries, number of classes and rounds, and who observes.
@@ -388,7 +391,7 @@ class LabelExchangeMechanism(Deployment):
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
         exchange, theta = self.situation(situation), self.sampling_rate
         alpha = self.randomizer.binary_flip_prob or 0.0  # other messages are refused before α is used
-        # the largest ε over cluster sizes, or the reason at the first cluster size without an ε
+        # the largest ε over cluster sizes, or the reason why the formula gives no ε at the first size without one
         lemma9 = [lemma9_stated(int(n), alpha, theta, delta, exchange) for n in sizes]
         failed = next((stated for stated in lemma9 if stated.epsilon is None), None)
         return {
@@ -398,14 +401,15 @@ class LabelExchangeMechanism(Deployment):
 
 
 def exchange_of(mechanism: object, purpose: str, several: bool = False) -> LabelExchangeMechanism:
-    """Returns the mechanism if it is a label exchange; a guard for analyses that need one.
+    """Returns the mechanism if it is a label exchange, else raises an error; for analyses that need a label exchange.
 
     Args:
-        purpose: name of the analysis, for the message. several: whether the analysis also allows users who ask several
-        peers.
+        mechanism: any mechanism. purpose: name of the analysis, for the error's text. several: whether the analysis
+        also allows users who ask several peers.
 
     Raises:
-        InputError: it is another mechanism, or users ask several peers although the analysis does not allow this.
+        InputError: the mechanism is not a label exchange, or users ask several peers although the analysis does not
+        allow this.
     """
     if not isinstance(mechanism, LabelExchangeMechanism):
         raise InputError(f"mechanism.kind: {purpose} needs kind = 'label_exchange'")

@@ -97,11 +97,8 @@ class ValueMessage(Message):
         return self.numbers[payload.astype(np.intp)]
 
     def attained(self, delta: float) -> float:
-        """A lower bound of ε at δ for one message whose sender is known: no smaller ε is valid. Its distance from the
-        certified upper bound shows how much too large that bound can be.
-
-        Args:
-            delta: δ.
+        """A lower bound of ε at δ = `delta` for one message whose sender is known: no smaller ε is valid. The certified
+        upper bound is too large by at most its distance from this lower bound.
         """
         return attained_epsilon(self.law, delta, self.local_epsilon)
 
@@ -114,7 +111,7 @@ class ValueMessage(Message):
 class RrOnBins(ValueMessage):
     """RR-on-Bins (Ghazi et al. 2023): randomised response over the best bins of labels for a prior and a loss.
 
-    Once b bins are fixed, a message is a flipped label of b classes, so every bound for flipped labels holds.
+    A message is a flipped label whose classes are the bins, so every bound for flipped labels holds.
 
     Args:
         loss: "squared" or "absolute"; the bins minimise its expectation under the prior.
@@ -145,8 +142,8 @@ class RrOnBins(ValueMessage):
 
     @property
     def numbers(self) -> Floats:
-        """The number (b,) that the learner uses for each of b bins. With `debias` it is a number that undoes the noise
-        on average; else it is the bin's output value.
+        """The number (b,) that the learner uses for each of b bins: with `debias` a number that undoes the noise on
+        average, else the bin's output value.
         """
         return self.debiased(np.arange(len(self.bins))) if self.debias else self.outputs
 
@@ -160,8 +157,8 @@ class RrOnBins(ValueMessage):
 
     @property
     def total_variation(self) -> float:
-        """Largest total variation distance between two labels' messages: 1 - αb/(b-1), with b bins and flip probability
-        α.
+        """Largest total variation distance between the messages of two labels: 1 - αb/(b-1) for b bins and the flip
+        probability α.
         """
         return self.noise.total_variation
 
@@ -171,9 +168,9 @@ class RrOnBins(ValueMessage):
         return self.noise.randomize(np.array(self.bins.bin_of, dtype=np.uint8)[labels], rng)
 
     def debiased(self, payload: NDArray[np.integer]) -> Floats:
-        """Numbers (n,) for n noisy bins, which undo the noise on average: given a true label, the mean of its number is
-        the mean of the label values in the label's bin, weighted by the prior. In a bin of prior probability 0, all
-        values have equal weights.
+        """Numbers (n,) for n noisy bins, which undo the noise on average. Given a true label, the mean of its number
+        equals the mean of all label values in the label's bin, weighted by the prior. In a bin of prior probability 0,
+        all values have equal weights.
 
         Args:
             payload: (n,), the noisy bins, 0 to b-1.
@@ -237,8 +234,9 @@ def prior_of(payload: NDArray[np.integer], noise: RandomizedResponse) -> tuple[f
     else. The prior may then be used in the messages of all other users.
 
     The prior is the unbiased estimate of the shares of the values, raised to at least 1/(n k) and then scaled so that
-    they sum to 1. No label of the other users enters it. So the total ε is the larger of the ε of the two groups of
-    users (parallel composition), if the division into groups is public and independent of the labels.
+    they sum to 1. No label of the other users enters the prior. So, if the division into the two groups of users is
+    public and independent of the labels, the total ε is the larger one of the two groups' values of ε (parallel
+    composition).
 
     Args:
         payload: (n,) noisy labels, indices into the k values. noise: the randomizer that made them.

@@ -1,4 +1,4 @@
-"""Base classes of mechanisms: a configuration that releases labels and has an accountant.
+"""Base classes of mechanisms. A mechanism is a configuration that releases labels and has an accountant.
 
 A mechanism that sends no messages is one class. It has the mechanism's keys as fields, and the methods `release` and
 `accountant`. It may override the defaults of other class attributes and methods.
@@ -85,11 +85,12 @@ class MechanismBase(Config):
         return False
 
     def with_oracle_values(self, heterogeneity: float) -> Self:
-        """This configuration with the parameters set that are computed from private data; by default there are none.
+        """This configuration, with values for the parameters that are computed from private data. By default there are
+        no such parameters.
 
         Args:
             heterogeneity: φ of the population: the mean of Σ_y |p(y|x) - p(y|c)| over users. Here p(y|x) is the
-            probability of label y for a user's features x, and p(y|c) that in her cluster c.
+            probability of label y for a user's features x, and p(y|c) its probability in her cluster c.
         """
         return self
 
@@ -167,7 +168,7 @@ class Mechanism(MechanismBase, Deployment):
         """
 
     def calibrated(self, setup: Setup) -> Self:
-        """This configuration with every parameter as a number, such as the least noise that meets a target ε. By
+        """This configuration with a number for every parameter, for example the least noise that meets a target ε. By
         default no parameter is open, and the configuration is returned as it is.
 
         Args:
@@ -189,8 +190,8 @@ class Mechanism(MechanismBase, Deployment):
     @property
     def setup(self) -> Setup:
         """What was known of the users when the parameters were fixed: cluster sizes, number of classes K, δ,
-        adversaries, and the grid of label values if labels are numbers. AttributeError for a configuration whose
-        parameters were not fixed by `deployed`.
+        adversaries, and the grid of label values if labels are numbers. An AttributeError is raised if the parameters
+        were not fixed by `deployed`.
         """
         return self._setup
 

@@ -37,9 +37,9 @@ def exchanged_at(
     delta: float,
     most: float = LARGEST_EPSILON,
 ) -> SomeMessage:
-    """The randomizer with the largest ε₀ of three digits at which the learner's ε at δ is certified to be at most a
-    target in every cluster of a label exchange. Here ε₀ is the ε of a single message. The certificate holds if no
-    message is lost and all users follow the protocol.
+    """The randomizer with the largest sufficient ε₀ of three digits, where ε₀ is the ε of a single message. Sufficient
+    means that the learner's ε at δ is certified to be at most a target in every cluster of a label exchange. The
+    certificate holds if no message is lost and all users follow the protocol.
 
     Args:
         randomizer: a function that makes the randomizer at a given ε₀. target: largest ε of the learner. sizes: (C,)
@@ -78,8 +78,8 @@ class MessageConfig(Config, ABC):
         against an observer who knows the sender.
 
         Args:
-            setup: facts of the scenario; the number of classes K, or the grid of label values if labels are numbers, is
-            used.
+            setup: facts of the scenario, of which the number of classes K is used or, if labels are numbers, the grid
+            of label values.
         """
 
     def calibrated(self, target: float | None, sampling_rate: float, setup: Setup) -> Message:
@@ -218,7 +218,7 @@ MessagesConfig = Annotated[
 
 
 OF_MESSAGES = (*VectorApproximationConfig.columns, *AlibiConfig.columns, *RRWithPriorConfig.columns)
-"""Results columns that hold the noise parameters of these messages."""
+"""Results columns that hold the noise parameters of the messages above."""
 
 
 def flipped_labels(noise: Message, purpose: str) -> RandomizedResponse:

@@ -117,7 +117,7 @@ def cluster_shares(
 
     Args:
         law: law of the noise. labels: (m,) released labels. cluster: (m,) cluster of each label's user. num_clusters:
-        C.
+        number C of clusters.
     """
     sums = np.stack([np.bincount(cluster, w, num_clusters) for w in law.weights(labels).T], axis=1)
     count = np.bincount(cluster, minlength=num_clusters)
@@ -209,11 +209,11 @@ class Evidence:
         return int(self.weights.shape[1])
 
     def within(self, clusters: NDArray[np.int64], cluster_offsets: NDArray[np.int64]) -> "Evidence":
-        """The scores of only those labels that are released in some of the clusters. The users of these clusters are
-        numbered anew from 0.
+        """The scores of those labels that are released in the given clusters. The users of these clusters are numbered
+        anew from 0.
 
         Args:
-            clusters: (c,) numbers of these clusters, ascending. cluster_offsets: (C+1,); cluster k holds users
+            clusters: (c,) indices of these clusters, ascending. cluster_offsets: (C+1,); cluster k holds users
             offsets[k]..offsets[k+1]-1.
         """
         sizes = np.diff(cluster_offsets)
@@ -238,8 +238,7 @@ def of_hard(release: LabelRelease, law: NoiseLaw) -> Evidence | None:
     result is None.
 
     Args:
-        release: the released labels and their users. law: for each label, the probabilities of all released labels
-        given the true one.
+        release: the released labels and their users. law: the noise matrices of the labels.
     """
     labels = release.payload.astype(np.int64)
     used, index = np.unique(law.groups(len(labels)), return_inverse=True)
@@ -260,8 +259,8 @@ def bounding_scores(transition: Floats) -> tuple[Floats, Floats]:
 
     Let S be the labels that are released with probability above 0. For a class of S, the inverse of the noise matrix on
     S gives a score g. Given a true label in S, the mean of g is the indicator of the class; given a label y outside S,
-    the mean is a number c_y. With M = max(0, max c_y) and m = min(0, min c_y), g - m is an upper score and, if M < 1,
-    (g - M)/(1 - M) is a lower one. For a class outside S the scores are the trivial 0 and 1.
+    the mean is a number c_y. With M = max(0, max c_y) and m = min(0, min c_y), taken over all y outside S, g - m is an
+    upper score and, if M < 1, (g - M)/(1 - M) is a lower one. For a class outside S the scores are the trivial 0 and 1.
 
     Args:
         transition: (K, K) noise matrix; entry [y, z] is the probability that the label y is released as z.
@@ -286,8 +285,8 @@ def of_messages(release: LabelRelease, randomizer: Message, source: Source) -> E
     label, the mean of the scores is that label's one-hot vector. None if the randomizer offers no such scores.
 
     Args:
-        release: the released payloads and their users. randomizer: made the payloads. source: whose label is released
-        under a user's name: "user", her own; "cluster", that of a random user of her cluster.
+        release: the released payloads and their users. randomizer: the object that made the payloads. source: whose
+        label is released under a user's name: "user", her own; "cluster", that of a random user of her cluster.
     """
     if release.kind == "signed":
         return Evidence(release.user, release.payload.astype(np.float64), source)

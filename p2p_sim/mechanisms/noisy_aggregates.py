@@ -1,10 +1,10 @@
 """Noisy class counts of bags (groups) of users, computed by a trusted curator or by the users themselves.
 
-Users compute the noisy counts of their bag so that nobody sees a label. Each user adds a share of the noise to her
-one-hot label. She splits the result into numbers modulo 2^64, one for each helper of her bag. All these numbers except
-the last are uniform; the last makes the sum right. A helper adds up the numbers it receives and sends the sum to the
-learner. The learner's total of the sums is the bag's noisy count. Helpers see uniform numbers only, unless all helpers
-of a bag pool what they receive.
+If users compute the noisy counts of their bag themselves, nobody sees a label. Each user adds a share of the noise to
+her one-hot label. She splits the result into numbers modulo 2^64, one for each helper of her bag. All these numbers
+except the last are uniform; the last makes the sum right. A helper adds up the numbers it receives and sends the sum to
+the learner. The learner adds up these sums; the total is the bag's noisy count. Helpers see uniform numbers only,
+unless all helpers of a bag pool what they receive.
 """
 
 from abc import abstractmethod
@@ -54,8 +54,9 @@ def noise_share(
 
 
 def secret_shares(values: NDArray[np.int64], helpers: int, rng: np.random.Generator) -> Words:
-    """Splits each of k numbers of each of n users into H random numbers, whose sum modulo 2^64 is the number. The
-    result is (H, n, k): each of H helpers gets one of the H numbers. Any H - 1 of them are uniform and tell nothing.
+    """Splits each of k numbers of each of n users into H random numbers, whose sum modulo 2^64 is the number that was
+    split. The result is (H, n, k): each of H helpers gets one of the H numbers. Any H - 1 of them are uniform and tell
+    nothing.
 
     Args:
         values: (n, k), may be negative. helpers: H. rng: draws the random numbers.
@@ -66,8 +67,8 @@ def secret_shares(values: NDArray[np.int64], helpers: int, rng: np.random.Genera
 
 
 def helper_sums(sent: Words, bag: NDArray[np.int64], bags: int) -> Words:
-    """What the H helpers send the learner, (H, B, k): for each group (bag) of users, the sum modulo 2^64 of the random
-    numbers that its users sent the helper.
+    """What the H helpers send to the learner, (H, B, k): for each group (bag) of users, the sum modulo 2^64 of the
+    random numbers that its users sent the helper.
 
     Args:
         sent: (H, n, k) the numbers that each helper got from each of n users; k numbers, one for each count. bag: (n,)
@@ -95,7 +96,7 @@ ALL_HER_SHARES = (Condition("all-shares-of-one-user", "the observer reads all th
 
 @dataclass(frozen=True)
 class Bags:
-    """The public bags of a shard's users.
+    """The public bags (groups) of a shard's users.
 
     bag: (n,) index of each user's bag. sizes: (B,) number of users in each bag.
     """
@@ -158,7 +159,7 @@ def one_hot(labels: NDArray[np.uint8], num_classes: int) -> Counts:
 
 
 def shares_of(noisy: Counts, present: NDArray[np.int64], num_classes: int) -> NDArray[np.float64]:
-    """Class shares (B, K) of each bag: those of its noisy counts, moved to the nearest probability distribution.
+    """Class shares (B, K) of each bag: its noisy counts as shares, moved to the nearest probability distribution.
 
     Args:
         noisy: (B, k) noisy counts; k = 1 for two classes, else K. present: (B,) number of counted users of each bag, at
@@ -277,7 +278,9 @@ class NoiseSharesConfig(Aggregates):
 
     @property
     def number_of_helpers(self) -> int:
-        """H: number of helpers of a bag; by default the smallest number from 2 that cannot all be colluders."""
+        """The number H of helpers of a bag; by default the smallest number, at least 2, of helpers who cannot all
+        collude.
+        """
         return self.helpers or max(2, self.colluders + 1)
 
     @model_validator(mode="after")
@@ -309,8 +312,8 @@ class NoiseSharesConfig(Aggregates):
         return super().calibrated(setup)
 
     def sharers(self, sizes: NDArray[np.int64] | int) -> NDArray[np.int64]:
-        """The number h of shares that add up to the whole noise, for bags (groups) of n users. It is n less the number
-        of colluders, whose shares the learner knows, and less the number of users who may leave; but at least 1. More
+        """The number h of shares that add up to the whole noise, for bags (groups) of n users. It is n minus the number
+        of colluders, whose shares the learner knows, and minus the number of users who may leave; but at least 1. More
         than h shares give more noise.
 
         Args:

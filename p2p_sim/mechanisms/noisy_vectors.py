@@ -90,7 +90,7 @@ class Alibi(Message):
 
     def advantage(self, num_classes: int) -> float:
         """Upper bound of what the message adds to an observer's probability to guess the label right, if all K labels
-        are equally likely before. The bound is computed from the law of the noisy vector, to within a thousandth.
+        are equally likely beforehand. The bound is computed from the law of the noisy vector, to within a thousandth.
 
         Args:
             num_classes: K.
@@ -148,7 +148,7 @@ class Alibi(Message):
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
         """Weights (n, K) of n soft labels. Given the true label, the mean of the weights is that label's one-hot
-        vector. None if a probability in the soft labels is 0, since it is then too small for single precision.
+        vector. None if a soft label has a probability 0: the probability was then too small for single precision.
 
         A soft label under the uniform prior is proportional to e^(2v/b), where v is the noisy one-hot vector cut to
         [0, 1] and b the noise scale. So its logarithms give v less the mean of the entries of v. The mean of an entry
@@ -208,10 +208,10 @@ class AlibiConfig(LocalChannel):
         return LabelRelease.of(vectors, "soft")
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """Scores of the K classes for each released soft label (class probabilities), from which accuracy can be
-        estimated without true labels: on average over the noise they are the one-hot vector of the true label. None if
-        the soft labels were made with class shares of the cluster as the prior, since these shares are not released and
-        the noise cannot be undone without them.
+        """Scores of the K classes for each released soft label (class probabilities). On average over the noise, the
+        scores are the one-hot vector of the true label, so accuracy can be estimated without true labels. None if the
+        soft labels were made with class shares of the cluster as the prior. These shares are not released, and without
+        them the noise cannot be undone.
 
         Args:
             outcome: the result of the run, with the released labels. cluster_offsets: (C+1,); cluster c holds users
@@ -252,7 +252,7 @@ class VectorApproximation(Message):
 
     def advantage(self, num_classes: int) -> float:
         """What a message adds to an observer's probability to guess the label right, if all K labels are equally likely
-        before. It is the exact advantage of the best guess, rounded up.
+        beforehand. It is the exact advantage of the best guess, rounded up.
 
         Args:
             num_classes: K.
@@ -313,8 +313,8 @@ class VectorApproximationConfig(LocalChannel):
 
     @property
     def bit_flip_prob(self) -> float:
-        """The probability p with which each bit of the one-hot label is flipped: the smallest at which a message has
-        the target ε, 1/(1+e^{ε/2}), since two labels differ in two bits.
+        """The probability p with which each bit of the one-hot label is flipped: 1/(1+e^{ε/2}). This is the smallest p
+        at which a message has the target ε, since two labels differ in two bits.
         """
         return bit_flip_prob_of(self.target_epsilon)
 

@@ -44,7 +44,7 @@ class OrganisationsPlan:
     source_weights: weights of the source organisations, by their number, if a penalty draws learners' models towards
     the mean of the sources' models; empty if learners combine the models they receive with their own.
     pull: η, weight of a second penalty, which draws models towards the sources' models; if η = 0, the penalty of weight
-    λ does so.
+    λ (the field l2) does so.
     """
 
     epsilon: float
@@ -110,9 +110,9 @@ class Combination:
     votes: bool = False
 
     def margins(self, rows: NDArray[np.floating]) -> Floats:
-        """The scores (n, M) that each of M models gives n rows: above 0 for class 1, below 0 for class 0. The
-        probability of class 1 under a model is 1/(1 + e^-score). A model belongs to one organisation, to one part of
-        its rows, and to one feature group.
+        """The scores (n, M) that M models give to n rows: above 0 for class 1, below 0 for class 0. The probability of
+        class 1 under a model is 1/(1 + e^-score). A model belongs to one organisation, to one part of its rows, and to
+        one feature group.
 
         Args:
             rows: (n, d) features.
@@ -132,9 +132,9 @@ class Combination:
 
 @dataclass(frozen=True)
 class Organisations(Deployment):
-    """The exchange of private models among organisations; each cluster of the population is one organisation.
+    """The exchange of private models among organisations; each cluster of the population is one organisation's rows.
 
-    plan: how organisations train and combine models. sizes: (N,) number of rows of each organisation.
+    plan: how organisations train and combine models. sizes: (N,) number of rows of each of N organisations.
     senders: organisations whose models others may request. learners: organisations that request models and predict.
     """
 
@@ -393,8 +393,8 @@ class _OrganisationsRun:
 
 
 def order_of(streams: Streams, organisation: int, rows: int) -> NDArray[np.intp]:
-    """A random order (n,) of an organisation's n rows, by which the rows are divided into parts; it does not depend on
-    the contents of the rows.
+    """A random order (n,) of an organisation's n rows, by which the rows are divided into parts. The order does not
+    depend on the contents of the rows.
 
     Args:
         streams: random numbers of the run. organisation: its number. rows: n.

@@ -36,7 +36,7 @@ def _check_norms(norms: object) -> object:
     each feature group. Each must lie between 1e-9 and 1e9.
 
     Raises:
-        ValueError: it is anything else.
+        ValueError: the value is anything else.
     """
     several = tuple(norms) if isinstance(norms, list | tuple) else (norms,)
     if several and all(isinstance(norm, int | float) and 1e-9 <= norm <= 1e9 for norm in several):
@@ -135,9 +135,9 @@ class OrganisationsConfig(MechanismBase, Extended):
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
         """Raise InputError if a key of the network or the adversaries is set that has no effect on the exchange of
-        models: any adversary; after a failed request, a new peer or a user's own label; the learner's bandwidth, faults
-        of plug-ins, or batched submissions. Delays, losses, bandwidth, times offline, deadlines and repeated requests
-        are allowed.
+        models. Such keys set an adversary, what replaces a failed request (a new peer, or a user's own label), the
+        learner's bandwidth, a fault of a plug-in, or batched submissions. Delays, losses, bandwidth, times offline,
+        deadlines and repeated requests are allowed.
 
         Args:
             clusters: not used. network: the network with its faults. adversaries: which participants break the
@@ -162,7 +162,9 @@ class OrganisationsConfig(MechanismBase, Extended):
         """
 
     def deployed(self, setup: Setup) -> "Organisations":
-        """The mechanism for organisations of the sizes in `setup`, in their order; δ does not matter."""
+        """The mechanism for organisations of the sizes that `setup` lists, in this order; the δ of `setup` does not
+        matter.
+        """
         from p2p_sim.mechanisms.organisations import Organisations, OrganisationsPlan
 
         self.check(setup.num_classes)

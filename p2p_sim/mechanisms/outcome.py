@@ -96,7 +96,8 @@ class Tally:
 class ModelRelease:
     """The release of a mechanism that learns by itself: a predictor, and no labels.
 
-    cells: number of cells of feature space for which a value was released; None: the predictor does not use cells.
+    cells: number of cells of feature space for which the mechanism released a value; None: the predictor does not use
+    cells.
     """
 
     predictor: Predictor
@@ -135,7 +136,7 @@ class DensityRelease:
 
 @dataclass(frozen=True)
 class ByCluster:
-    """Several predictors, one for each cluster, under the cluster's number; each predicts rows of its own cluster."""
+    """Predictors by the number of their cluster, one for each cluster. Each predicts rows of its own cluster."""
 
     predictors: Mapping[int, Predictor]
 
@@ -163,8 +164,8 @@ class ByCluster:
 class OrganisationFacts:
     """What a run recorded about N organisations that exchange models; each tuple has an entry for each organisation.
 
-    epsilon: ε that the organisation spent, according to the ledger of its releases. shown_to: numbers of the other
-    organisations that received its models. came: numbers of the other organisations whose models it received in time.
+    epsilon: ε that the organisation spent, according to the ledger of its releases. shown_to: indices of the other
+    organisations that received its models. came: indices of the other organisations whose models it received in time.
     offline: whether it was never online, or offline when a message arrived.
     """
 
@@ -189,11 +190,11 @@ class Outcome:
 
     traffic: counts of messages. transcript: every delivered message, if a transcript was asked for.
     arrival_s: (m,) time at which each released label reached the learner, seconds.
-    realised: for each shard, how the network turned out, for accounting; it holds no labels.
+    realised: for each shard, a record of what happened on the network, for privacy accounting; it holds no labels.
     overlay: whom each user may ask; None: everybody of her cluster.
     organisations: facts about organisations that exchange models.
-    arrivals, truth: arrival times and counts of true labels of a run that draws users shard by shard. Such a run keeps
-    only sums: its release is a tally. `truth` serves results that are not private.
+    arrivals, truth: arrival times, and counts of true labels, for a run that draws users shard by shard. Such a run
+    keeps only sums: its release is a tally. `truth` serves results that are not private.
     """
 
     release: Release | Tally

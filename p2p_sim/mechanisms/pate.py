@@ -66,11 +66,11 @@ class PateConfig(Mechanism):
         return self
 
     def calibrated(self, setup: Setup) -> Self:
-        """This configuration with the noise fixed: if a target ε is given, the standard deviation σ₂ of the noise on
-        votes is set to the smallest (three digits) certified to meet it at the scenario's δ.
+        """This configuration with the noise fixed. If a target ε is given, the standard deviation σ₂ of the noise on
+        votes becomes the smallest value (three digits) that is certified to meet this ε at the scenario's δ.
 
         Args:
-            setup: facts of the scenario: cluster sizes and δ.
+            setup: facts about the scenario, of which cluster sizes and δ are used.
 
         Raises:
             InputError: there are fewer users than teachers or queries, or no noise is certified.
@@ -123,7 +123,7 @@ class PateConfig(Mechanism):
 
         Args:
             labels: (n,) true labels. inputs: (n, d) public inputs of each user: scaled features, perhaps with her
-            cluster in one-hot form. queried: (Q,) numbers of the users to be labelled. rng: divides the users.
+            cluster in one-hot form. queried: (Q,) indices of the users to be labelled. rng: divides the users.
         """
         votes = np.zeros((len(queried), self.setup.num_classes), dtype=np.int64)
         for shard in np.array_split(rng.permutation(labels.size), self.teachers):
@@ -161,7 +161,8 @@ def teachers_inputs(features: NDArray[np.floating], sizes: NDArray[np.int64], cl
 def taught(inputs: Floats, labels: NDArray[np.uint8], queried: Floats, l2: float) -> NDArray[np.int64]:
     """Trains one teacher on her shard and returns the classes (Q,) that she predicts for the queried rows (Q, d).
 
-    The weights of penalised logistic regression lie in the span of the shard's rows, so they are fitted in this span.
+    The weights of a penalised logistic regression lie in the span of the shard's rows. So they are fitted within this
+    span.
 
     Args:
         inputs: (m, d) rows of the shard. labels: (m,) classes of these rows. queried: (Q, d) rows to be labelled. l2:

@@ -13,11 +13,11 @@ from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, ReleaseKind
 from p2p_sim.privacy import OBSERVERS, Accountant, Adjacency, Bracket, PrivacyBound
 
 _OFF = 1e-3
-"""Largest allowed difference of a sum of class shares from 1, for rounding in single precision."""
+"""Largest allowed difference between a sum of class shares and 1, since shares may be rounded to single precision."""
 
 
 def check_release(method: str, release: Any, releases: ReleaseKind, users: int, classes: int) -> None:
-    """Raise InputError if what a plug-in's mechanism releases has the wrong kind or shape, or wrong numbers of users.
+    """Raise InputError if what a plug-in's mechanism releases has the wrong kind or shape, or names users wrongly.
 
     Args:
         method: beginning of the message. release: what the mechanism returned. releases: the kind of release that it

@@ -1,4 +1,4 @@
-"""A curator who holds whole rows releases noisy votes, counts or a density in cells (Private Bayes consistency)."""
+"""A curator who holds whole rows releases noisy votes, counts or a density in cells (*Private Bayes consistency*)."""
 
 import warnings
 from dataclasses import dataclass, replace
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 FARTHEST = 1e150
-"""Scaled features are clipped at this absolute value, so that their squares are finite."""
+"""Scaled features are clipped to this absolute value, so that their squares are finite."""
 DIRECTIONS = 64
-"""Number of directions of half-planes for two features."""
+"""Number of directions of half-planes if there are two features."""
 
 
 class PrivateHistogramConfig(Mechanism):
@@ -90,15 +90,15 @@ class PrivateHistogramConfig(Mechanism):
             )
 
     def calibrated(self, setup: Setup) -> Self:
-        """This configuration with `labelled` filled in if it was absent: 400, or half of the users if there are fewer
-        than 800. It is the number of users whose labels are used. It matters only for the rule "semi_supervised", which
-        learns a density from the features of all other users.
+        """This configuration, with `labelled` set if it was absent: to 400, or to half of the users if there are fewer
+        than 800. `labelled` is the number of users whose labels are used. It matters only for the rule
+        "semi_supervised", which learns a density from the features of all other users.
 
         Args:
-            setup: what is known of the users, with their number.
+            setup: facts of the scenario; only the number of users is used.
 
         Raises:
-            InputError: under that rule, fewer than two users remain without a label.
+            InputError: the rule is "semi_supervised", and fewer than two users remain without a label.
         """
         users = int(setup.sizes.sum())
         labelled = self.labelled or min(400, users // 2)
@@ -110,21 +110,21 @@ class PrivateHistogramConfig(Mechanism):
 
     @property
     def asked_users(self) -> int:
-        """The number of users who give their label as well as their features. Only the rule "semi_supervised" uses it;
-        there, all other users give their features alone. The number must have been fixed by `calibrated`.
+        """The number of users who give their label as well as their features. Only the rule "semi_supervised" uses this
+        number; under this rule all other users give only their features. `calibrated` must have set the number.
         """
         return cast(int, self.labelled)  # `calibrated` has set it
 
     @property
     def noise_scale(self) -> float:
-        """Scale of the Laplace noise: 1/ε on a vote; on a count, 2 divided by the count's part of ε."""
+        """Scale of the Laplace noise: 1/ε on a vote; 2 divided by the count's part of ε on a count."""
         return {"pcl2b": 4.0, "semi_supervised": 2.0}.get(self.rule, 1.0) / self.target_epsilon
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> ModelRelease:
-        """Returns a predictor: the private classification rule learned from all rows, with the number of its cells. It
-        raises no error that depends on the rows, since a refusal would reveal something about them.
+        """Returns a predictor, the private classification rule learned from all rows, with the number of its cells. No
+        error depends on the rows, since a refusal would reveal something about them.
 
         Args:
             labels: (n,) true labels, 0 or 1, of all users. features: (n, d), private. clusters: not used. streams:
@@ -141,7 +141,7 @@ class PrivateHistogramConfig(Mechanism):
             return ModelRelease(CellRule(rule, self), rule.released_cells)
 
     def samples(self, users: int, streams: Streams) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Indices of the users who are asked for labels, and those of all others; drawn without looking at rows."""
+        """Indices of the users who are asked for labels, and of all other users; drawn without looking at rows."""
         order = streams.generator("private-histogram-labelled").permutation(users)
         return order[: self.asked_users], order[self.asked_users :]
 
@@ -176,7 +176,7 @@ class PrivateHistogramConfig(Mechanism):
     def scaled(self, features: NDArray[np.floating]) -> Floats:
         """The features (n, d), moved and scaled so that the public constants `low` and `high` become 0 and 1. The rules
         "pcl" and "pcl2" work on [0, 1]^d; for them, values outside are moved to the boundary. For the other rules, only
-        values beyond ±1e150 are cut.
+        values beyond ±1e150 are clipped.
         """
         with np.errstate(over="ignore"):  # infinity is clipped: an error would reveal something
             points = (features.astype(np.float64) - self.low) / (self.high - self.low)
@@ -188,7 +188,7 @@ class PrivateHistogramConfig(Mechanism):
         votes of "pcl" and "pcl2" are ε-private with δ = 0. For the other rules only ε at the scenario's δ is stated.
 
         Args:
-            setup: facts of the scenario; only δ is used. size: not used, as the bound is the same for every cluster.
+            setup: facts of the scenario; only δ is used. size: not used, since the bound is the same for every cluster.
         """
         epsilon, delta = self.target_epsilon, setup.delta
         if self.rule in ("pcl", "pcl2"):
@@ -202,7 +202,7 @@ class PrivateHistogramConfig(Mechanism):
 
 @dataclass(frozen=True)
 class CellRule:
-    """A predictor that takes unscaled features and applies a fitted rule of cells to them.
+    """A predictor that takes unscaled features, scales them and applies a fitted rule of cells.
 
     rule: the fitted rule. mechanism: scales the features.
     """
@@ -259,7 +259,7 @@ class PrivateDensityConfig(Mechanism):
 
     @property
     def threshold(self) -> float:
-        """The smallest noisy count with which a cell is released: (2/ε) ln(2/δ) + 1 for the configuration's ε and the
+        """The smallest noisy count with which a cell is released: (2/ε) ln(2/δ) + 1, with the configuration's ε and the
         scenario's δ.
         """
         return stability_threshold(self.target_epsilon, self.setup.delta)
@@ -267,8 +267,8 @@ class PrivateDensityConfig(Mechanism):
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> DensityRelease:
-        """Returns a density of the features, made from noisy counts. It is 0 everywhere if no cell's count passes the
-        threshold. Labels are not used.
+        """Returns a density of the features, made from noisy counts. The density is 0 everywhere if no cell's count
+        passes the threshold. Labels are not used.
         """
         from p2p_sim.histograms import PCDE, cube_side
 
@@ -282,12 +282,12 @@ class PrivateDensityConfig(Mechanism):
         return DensityRelease(model.coordinates_.reshape(-1, dimensions), model.masses_, side, self.low, counts)
 
     def accountant(self, setup: Setup, size: int) -> StatedCounts:
-        """The accountant of the released counts or density, of all cells together, for one user's whole row. It knows a
-        single bound: the configuration's ε at the scenario's δ. So this ε holds at every larger δ too, while at any
-        smaller δ the stated ε is infinite.
+        """The accountant of the whole release, counts or density, for one user's whole row. It knows a single bound:
+        the configuration's ε at the scenario's δ. This ε also holds at every larger δ; at a smaller δ the stated ε is
+        infinite.
 
         Args:
-            setup: facts of the scenario; its δ and the number of users are used. size: not used, as the bound is the
+            setup: facts of the scenario; its δ and the number of users are used. size: not used, since the bound is the
             same for every cluster.
         """
         return StatedCounts(counts_epsilon(self.target_epsilon, setup.delta, num_rows=int(setup.sizes.sum())))

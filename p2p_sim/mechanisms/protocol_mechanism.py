@@ -1,22 +1,22 @@
-"""Protocols as mechanisms: users exchange noisy labels as a protocol prescribes; the noise protects them with ε₀.
+"""Protocols as mechanisms: users exchange noisy labels as a protocol prescribes; the noise protects each label with ε₀.
 
 *Proof.* A user's randomizer is run once and is ε₀-private for her label. The programs that users run, faults and
-adversaries get only noisy labels, public features, and randomness that depends on no label. So whatever the learner, a
-peer, a coalition or an eavesdropper sees, with all times, is a function of all users' noisy labels and of such
-randomness: it is post-processing. If one user's label changes, the probabilities of one noisy label change by a factor
-of at most e^ε₀. A noisy label that is sent again reveals nothing new; r independent draws would cost r ε₀. ∎
+adversaries get only noisy labels, public features, and randomness that depends on no label. So everything that the
+learner, a peer, a coalition or an eavesdropper sees, including all times, is a function of all users' noisy labels and
+of such randomness: it is post-processing. If one user's label changes, the probabilities of her noisy label change by a
+factor of at most e^ε₀. A noisy label that is sent again reveals nothing new; r independent draws would cost r ε₀. ∎
 
-A protocol may declare one of two things: that the law of what the learner sees does not change if noisy labels are
-permuted (`Protocol.symmetric`), or the probability that a submission is 1, given the share of ones among noisy labels
-(`Protocol.law`). Then the learner's ε is smaller if nothing fails and everybody follows the protocol
-(`DeclaredProtocol`). The declaration is a condition of that bound; the command `audit` tests it. For every other
-observer, ε₀ is stated.
+A protocol may declare one of two things. Either the law of what the learner sees does not change if noisy labels are
+permuted (`Protocol.symmetric`); or a submission is 1 with a given probability, which depends on the share of ones among
+noisy labels (`Protocol.law`). Then the learner's ε is smaller if nothing fails and everybody follows the protocol
+(`DeclaredProtocol`). The declaration is a condition of this smaller ε; the command `audit` tests the declaration. For
+every other observer, ε₀ is stated.
 
 The accuracy and the heterogeneity in the results are computed from true labels; no observer sees these values.
 
-**Gossip averaging** is a protocol without amplification. A user sends her noisy label as long as she has received no
-number, so ε against a peer can be ε₀. Later numbers are unrounded averages of noisy labels, from which all noisy labels
-can often be computed. The absence of a server does not amplify privacy.
+**Gossip averaging** is a protocol without amplification. Until a user receives a number, she sends her noisy label
+itself, so ε against a peer can be ε₀. Later numbers are unrounded averages of noisy labels, from which all noisy labels
+can often be computed. The lack of a server does not amplify privacy.
 """
 
 from abc import abstractmethod
@@ -82,10 +82,10 @@ class ProtocolMechanism(Deployment):
         )
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's bound of ε at δ for each cluster size, if nothing fails and everybody follows the protocol. It
-        is ε₀, the ε of one noisy label. It is smaller if the protocol claims that the law of what the learner sees does
-        not change if noisy labels are permuted, or claims a law of what users submit. The smaller bound holds only if
-        this claim is true.
+        """The learner's bound of ε at δ for each cluster size, if nothing fails and everybody follows the protocol. The
+        bound is ε₀, the ε of one noisy label, unless the protocol makes one of two claims about itself. It may claim
+        that the law of what the learner sees does not change if noisy labels are permuted, or it may claim a law of
+        what users submit. Then the bound is smaller; it holds only if the claim is true.
 
         Args:
             sizes: distinct cluster sizes, ascending. delta: δ.
@@ -96,21 +96,21 @@ class ProtocolMechanism(Deployment):
 
     @property
     def declares(self) -> bool:
-        """Whether the protocol declares that it is symmetric in the users, or a law of what they submit."""
+        """Whether the protocol declares that it is symmetric in the users, or declares a law of what they submit."""
         return self.protocol.symmetric or self.protocol.law() is not None
 
     def declared(self, size: int) -> DeclaredProtocol:
         """The accountant of the learner in a cluster of `size` users, for a protocol that makes a claim about itself.
-        The claim is that the law of what the learner sees does not change if noisy labels are permuted, or it is the
-        probability that a submission is a 1, given the share of ones among noisy labels. The bounds hold only if the
-        claim is true, nothing fails and everybody follows the protocol.
+        Either it claims that the law of what the learner sees does not change if noisy labels are permuted; or it
+        claims with which probability a submission is a 1, given the share of ones among noisy labels. The bounds hold
+        only if the claim is true, nothing fails and everybody follows the protocol.
         """
         return DeclaredProtocol(size, self.randomizer.flip_prob, self.randomizer.num_classes, self.protocol.law())
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition that does not hold in a situation, among the conditions of the learner's smaller ε, which
-        rests on a claim that the protocol makes about itself. None if all hold. None too if the protocol makes no
-        claim: then only ε₀, the ε of one noisy label, is stated, and it always holds.
+        """The first condition, of the conditions of the learner's smaller ε, that does not hold in a situation; None if
+        all hold. The smaller ε depends on a claim that the protocol makes about itself. If the protocol makes no claim,
+        the result is None, too: then only ε₀, the ε of one noisy label, is stated, and it always holds.
 
         Args:
             situation: network faults, users who break the protocol, number of classes and rounds, and who observes.
@@ -121,8 +121,8 @@ class ProtocolMechanism(Deployment):
         """The bound ε₀ of a single noisy label. It holds against every observer, in every situation and at every δ.
 
         Args:
-            observer: name of the observer that the bound states: "learner", "learner-times", "coalition", "peer" or
-            "eavesdropper". delta: δ that the bound states.
+            observer: name of the observer to state in the bound: "learner", "learner-times", "coalition", "peer" or
+            "eavesdropper". delta: δ to state in the bound.
         """
         return PrivacyBound(
             0.0,
@@ -142,13 +142,13 @@ class ProtocolMechanism(Deployment):
     ) -> Accounted:
         """The privacy bounds of a finished run at δ: the learner's bound of ε for each cluster, and bounds for all
         users, one for each results column. Against coalitions, eavesdroppers and a learner who sees times, the bound is
-        ε₀, the ε of a noisy label. Against the learner it is ε₀ too, unless the protocol makes a claim about itself
-        (such as: permuting noisy labels does not change the law of what the learner sees) and the conditions of this
-        claim hold. Then the bound is the smaller ε that follows from the claim.
+        ε₀, the ε of a noisy label. The protocol may make a claim about itself, for example that permuting noisy labels
+        does not change the law of what the learner sees. If it does, and the conditions of this claim hold, the
+        learner's bound is the smaller ε that follows from the claim; else it is ε₀, too.
 
         Args:
-            outcome: the result of the run, which does not matter here. cluster_sizes: (C,) users of each cluster.
-            situation: network faults, users who break the protocol, and who observes. delta: δ.
+            outcome: the result of the run; it is not used. cluster_sizes: (C,) users of each cluster. situation:
+            network faults, users who break the protocol, and who observes. delta: δ.
         """
         sizes, where = np.unique(cluster_sizes, return_inverse=True)
         holds = self.applies(situation) is None
@@ -196,8 +196,8 @@ class ProtocolConfig(FlippedLabelsConfig):
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Accept all networks, faults and adversaries; other mechanisms refuse those with which they cannot run. Here
-        ε₀, the ε of one noisy label, holds with all of them.
+        """Accept all networks, faults and adversaries, since ε₀, the ε of one noisy label, holds with all of them.
+        Other mechanisms refuse those with which they cannot run.
         """
 
     def deployed(self, setup: Setup) -> ProtocolMechanism:
@@ -214,10 +214,11 @@ class ProtocolConfig(FlippedLabelsConfig):
 
 @dataclass
 class GossipAveraging(Protocol):
-    """Protocol: each user repeatedly sends her average to a random peer; the peer's average becomes the mean of both.
+    """A protocol in which each user repeatedly sends her average to a random peer; the peer's average becomes the mean
+    of both averages.
 
     rounds: how many numbers each user sends. every_s: seconds between two numbers. averages: the current average of
-    each user, under her number; the average of a user who is not in this table is her noisy label.
+    each user, by her number. If a user is not in this table, her average is her noisy label.
     """
 
     rounds: int
@@ -236,7 +237,7 @@ class GossipAveraging(Protocol):
         return None
 
     def average(self, me: Me) -> float:
-        """The current average of one user; at first it is her noisy label, 0 or 1.
+        """The current average of one user; her first average is her noisy label, 0 or 1.
 
         Args:
             me: the user, with her number and noisy label.

@@ -4,9 +4,9 @@ With one step, this mechanism is the shuffle model without a trusted shuffler: t
 label, but every user is equally likely to submit the label of any other user. With two steps, it is a relay: the first
 user on the walk knows whose label she got, but the submitter does not.
 
-**The learner's ε.** On the complete overlay the learner's view is a function of the noisy labels in random order, so
-the bound for shuffled labels holds. On another overlay, let P_v be the distribution of the last user of a walk that
-starts at user v. Let TV be the total variation distance, and
+**The learner's ε.** On the complete overlay, a user may ask everybody in her cluster. There the learner's view is a
+function of the noisy labels in random order, so the bound for shuffled labels holds. On another overlay, let P_v be the
+distribution of the last user of a walk that starts at user v. Let TV be the total variation distance, and
 
     D = Σ_v TV(P_v, uniform on the cluster).
 
@@ -63,8 +63,8 @@ class PushedWalk(Protocol):
         return None
 
     def _push(self, me: Me, label: int, remaining: int) -> None:
-        """Sends a label to a random user whom this user may ask, or submits it to the learner if there is none. The
-        message carries one number: the label times the number of steps of a walk, plus `remaining`.
+        """Sends a label to a random user whom this user may ask, or submits it to the learner if there is no such user.
+        The message carries one number: the label times the number of steps of a walk, plus `remaining`.
 
         Args:
             me: the user who holds the label now. label: a noisy label, her own or another user's. remaining: how many
@@ -77,7 +77,7 @@ class PushedWalk(Protocol):
 
 
 class PushedLabels(ProtocolMechanism):
-    """The mechanism of pushed labels, which has a bound for incomplete overlays too."""
+    """The mechanism of pushed labels. It has a privacy bound for incomplete overlays too."""
 
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float

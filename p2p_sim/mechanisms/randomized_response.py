@@ -1,4 +1,4 @@
-"""K-ary randomised response: a randomizer for the label exchange, a local mechanism, and one with a shuffler."""
+"""K-ary randomised response: a randomizer for the label exchange, a local mechanism, and a shuffled one."""
 
 import math
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class RandomizedResponse(Message):
 
     @property
     def binary_flip_prob(self) -> float | None:
-        """Flip probability α for two classes; None for more classes, where the papers' bounds do not apply."""
+        """Flip probability α for two classes; None for more classes, where bounds for two classes do not apply."""
         return self.flip_prob if self.num_classes == 2 else None
 
     @property
@@ -86,9 +86,8 @@ class RandomizedResponse(Message):
         """Accountant of the learner if exactly `submissions` labels reached it, each fetched from a uniformly random
         one of `sources` users.
 
-        If there are at most as many submissions as sources and the cluster is so small that all class counts can be
-        enumerated, the accountant is the one for as many submissions as sources: its δ is exact for that number, and
-        fewer submissions reveal less.
+        In a cluster so small that all class counts can be enumerated, the accountant for exactly `sources` submissions
+        is also used for fewer. Its δ is exact for `sources` submissions, and fewer submissions reveal less.
         """
         most = KaryExchange(sources, self.flip_prob, 1.0, self.num_classes)
         if submissions <= sources and most.enumerable:
@@ -102,7 +101,7 @@ class RandomizedResponse(Message):
 
     @property
     def total_variation(self) -> float:
-        """Largest total variation distance between two labels' messages: 1 - αK/(K-1) for the flip probability α."""
+        """Largest total variation distance between the messages of two labels: 1 - αK/(K-1), with α = `flip_prob`."""
         return local_delta(self.flip_prob, 0.0, self.num_classes).upper
 
     @property

@@ -1,4 +1,4 @@
-"""Accountants for the network of a run as it turned out; `accountant` chooses one for each observer."""
+"""Accountants, given what happened on the network of a run; `accountant` chooses one for each observer."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -89,15 +89,15 @@ def clusters_of(shards: Sequence[NetworkRecord]) -> Iterator[Cluster]:
 
 def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int | None = None) -> Accountant:
     """The accountant that bounds what one observer learns about the noisy labels of a cluster's users (or of a single
-    user), given how the network turned out. If only the noise is known to protect labels, the accountant's bound states
-    the reason.
+    user), given what happened on the network. If only the noise is known to protect labels, the accountant's bound
+    states the reason.
 
     Args:
-        cluster: how the network turned out for this cluster's users. noise: the randomizer of each label. observer:
-        "learner": sees the set of submissions, not their senders; "learner-times": also sees when each submission came;
-        "coalition": the learner together with the cluster's colluding users, who learn about all other users; "others":
-        the learner, who learns about users who did not submit their own label. user: index in the cluster of the single
-        user (the observer is then the learner); None: all users.
+        cluster: what happened on the network in this cluster. noise: the randomizer of each label. observer: "learner":
+        sees the set of submissions, not their senders; "learner-times": also sees when each submission came;
+        "coalition": the learner together with the cluster's colluding users, for what they learn about all other users;
+        "others": the learner, for what she learns about users who did not submit their own label. user: index in the
+        cluster of the single user (the observer is then the learner); None: all users.
     """
     if user is not None:
         if cluster.constant[user]:  # what she sends does not depend on her label
@@ -123,15 +123,14 @@ def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int |
     return _passed_on(cluster, noise, members)
 
 
-@lru_cache(maxsize=2)  # of the last cluster, for several observers
+@lru_cache(maxsize=2)  # for the last cluster, since several observers ask for it
 def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
-    """Accountant of those noisy labels of a cluster that other users may have fetched and submitted. Labels that users
-    submitted themselves are not covered: for them only the noise protects.
+    """Accountant of those noisy labels of a cluster that other users may have fetched and submitted. Labels that their
+    owners submitted themselves are not covered; only the noise protects those.
 
     Args:
-        cluster: how the network turned out for this cluster's users. noise: the randomizer of each label. members:
-        whether the observer is the coalition of the learner and the cluster's colluding users; else it is the learner
-        alone.
+        cluster: what happened on the network in this cluster. noise: the randomizer of each label. members: whether the
+        observer is the coalition of the learner and the cluster's colluding users; else it is the learner alone.
     """
     hidden = cluster.hidden & ~(cluster.member & members)
     if not hidden.any() or not (cluster.fetched.any() or members or cluster.anything):
@@ -165,9 +164,9 @@ def _table(cluster: Cluster, noise: Message, alpha: float, members: bool) -> Acc
 
     Args:
         cluster: holds the table of these probabilities (a row for each user who fetched, a column for each peer), and
-        who submitted. noise: the randomizer that flips the labels; it is needed only for the case in which nothing else
-        than the noise is known to protect a label. members: whether the observer is the coalition of the learner and
-        the colluding users, who see every label that they fetch; else it is the learner alone.
+        who submitted. noise: the randomizer that flips the labels; it is needed only where nothing but the noise is
+        known to protect a label. members: whether the observer is the coalition of the learner and the colluding users,
+        who see every label that they fetch; else it is the learner alone.
     """
     others = ~cluster.member if members else np.ones_like(cluster.member)
     weights, rates = cluster.weights, (cluster.fetched & others).astype(np.float64)
@@ -245,7 +244,8 @@ class NothingSeen(Accountant):
 
 @dataclass(frozen=True)
 class GivenNetwork(Accountant):
-    """An accountant, used for the network as it turned out. Its lower bounds become 0, since they need not hold there.
+    """An accountant that is used given what happened on a run's network. Its lower bounds become 0, since they need not
+    hold for that network.
 
     model: the accountant. conditions: conditions of its bounds for the realised network.
     """

@@ -86,7 +86,7 @@ CONDITIONS = (
 
 @dataclass(frozen=True)
 class RRWithPrior(Message):
-    """Randomised response among the k most likely labels of a prior; k maximises the chance to keep the true label.
+    """Randomised response among the k most likely labels of a prior; k makes it likeliest that the true label is sent.
 
     Args:
         target_epsilon: ε, above 0 and at most 100.
@@ -130,7 +130,9 @@ class RRWithPrior(Message):
 
     @property
     def total_variation(self) -> float:
-        """Largest total variation distance between two labels' messages under the common prior; 0 if constant."""
+        """Largest total variation distance between two labels' messages under the common prior; 0 if only one label may
+        be sent.
+        """
         return self.among_candidates.total_variation if self.among_candidates else 0.0
 
     @property
@@ -349,11 +351,11 @@ class RRWithPriorConfig(LocalChannel):
 
     def local_advantage(self, num_classes: int) -> float | None:
         """Upper bound of what a message adds to an observer's probability to guess the label right, if all K labels are
-        equally likely before. In two stages the bound is the largest value that any ε-private message can have, since
-        the priors of the second stage, on which the exact value depends, are not known beforehand.
+        equally likely before the message is seen. In two stages the bound is the largest value for any ε-private
+        message: the exact value depends on the priors of the second stage, which are not known beforehand.
 
         Args:
-            num_classes: K.
+            num_classes: number K of labels.
         """
         if self.stages == 1:
             return super().local_advantage(num_classes)

@@ -21,18 +21,18 @@ KEY = "network.availability"
 MOST_OF_USER = 10_000
 """Largest number of online periods drawn for one user."""
 MOST_OF_SHARD = 50_000_000
-"""Largest number of online periods drawn for one shard; they take about 4 GB."""
+"""Largest number of online periods drawn for one shard (a group of whole clusters); these take approximately 4 GB."""
 
 
 @dataclass(frozen=True)
 class Availability:
-    """When each of m users is online: periods [begin, end), in seconds.
+    """The times at which each of m users is online: periods [begin, end), in seconds.
 
     A user's periods ascend and neither overlap nor touch, so she is offline at the end of each period. The methods take
     arrays of users (numbered from 0) and arrays of times, of the same shape.
 
-    indptr: (m+1,); user i has the periods indptr[i]..indptr[i+1]-1. begin, end: (P,), of the P periods of all users; an
-    end may be infinite.
+    indptr: (m+1,); user i has the periods indptr[i]..indptr[i+1]-1. begin, end: (P,) beginnings and ends of the P
+    periods of all users; an end may be infinite.
     """
 
     indptr: NDArray[np.int64]
@@ -41,7 +41,8 @@ class Availability:
 
     @staticmethod
     def of(user: Users, begin: Floats, end: Floats, num_users: int) -> "Availability":
-        """The availability of users with P given periods, sorted by user and begin; `user`, `begin` and `end` are (P,).
+        """The availability of users from P given periods, which are sorted by user and beginning; `user`, `begin` and
+        `end` are (P,).
 
         Empty periods are dropped, and periods that touch are joined.
         """
@@ -63,13 +64,15 @@ class Availability:
         return np.maximum(self._at(self.begin, users, self._period(users, times)), times)
 
     def count_online(self, first: int, last: int, times: Floats) -> NDArray[np.int64]:
-        """How many of the users `first` to `last - 1` are online at each of the times (any shape)."""
+        """How many of the users `first` to `last - 1` are online at each time in `times`, an array of any shape."""
         part = slice(self.indptr[first], self.indptr[last])
         begun = np.searchsorted(np.sort(self.begin[part]), times, side="right")
         return np.asarray(begun - np.searchsorted(np.sort(self.end[part]), times, side="right"))
 
     def take(self, users: Users) -> "Availability":
-        """The availability of some users (k,), numbered anew by position in `users`; a user may occur repeatedly."""
+        """The availability of some users (k,), numbered anew by their positions in `users`; a user may occur
+        repeatedly.
+        """
         counts = np.diff(self.indptr)[users]
         indptr = np.concatenate([[0], np.cumsum(counts)])
         period = np.arange(indptr[-1]) + np.repeat(self.indptr[users] - indptr[:-1], counts)
@@ -78,7 +81,8 @@ class Availability:
     def _period(self, users: Users, times: Floats) -> NDArray[np.int64]:
         """For each user, the index (in `begin` and `end`) of her first online period that ends after her time.
 
-        If there is no such period, it is the index after the user's last period, where the next user's periods start.
+        If there is no such period, the result is the index after the user's last period, which is the first index of
+        the next user's periods.
         """
         # a binary search for all users at once
         low, high = self.indptr[users], self.indptr[users + 1]
@@ -94,8 +98,7 @@ class Availability:
 
         Args:
             values: (P,) one number for each of the P online periods of all users. users: numbers of users. period:
-            index of a period for each of these users; the index after a user's last period means that she has no such
-            period.
+            index of a period for each of these users; the index after a user's last period stands for no period.
         """
         out = np.full(period.shape, np.inf)
         exists = period < self.indptr[users + 1]
@@ -112,14 +115,17 @@ class AvailabilityLaw(Protocol):
 
         Args:
             shard: the users. streams: the replicate's random streams. horizon_s: finite time, seconds, until which
-            users switch on and off; after it, each user stays as she is, online or offline. Two horizons give the same
-            periods up to the shorter one. Joining, leaving and recorded periods do not depend on the horizon.
+            users switch on and off; after this time, each user stays as she is, online or offline. Up to the earlier of
+            two horizons, both give the same periods. Joining, leaving and recorded periods do not depend on the
+            horizon.
         """
         ...
 
 
 class Stay(NamedTuple):
-    """When each user of a shard joins and when she leaves, (m,) each, seconds; inf: she never leaves."""
+    """The times, in seconds, at which each of the m users of a shard joins and leaves: two arrays (m,); inf if she
+    never leaves.
+    """
 
     joins: Floats
     leaves: Floats
@@ -198,12 +204,14 @@ class OnOff(_Membership):
         return self
 
     def draw(self, shard: Shard, streams: Streams, horizon_s: float) -> Availability:
-        """Draw periods up to the horizon. Raises InputError if a user, or all users together, would have too many."""
+        """Draw periods up to the horizon. Raises InputError if a user, or all users together, would have too many
+        periods.
+        """
         rng = streams.generator("availability", shard.index)
         begins_on = rng.random(shard.size) < self.mean_on_s / (self.mean_on_s + self.mean_off_s)
         change = self._changes(begins_on, rng, horizon_s)
         begun = change[:, :-1] <= horizon_s
-        # online and offline periods alternate: those of even number are like the first
+        # online and offline periods alternate: periods 0, 2, 4, ... are of the kind of period 0
         online = begun & (begins_on[:, None] ^ (np.arange(begun.shape[1]) % 2 == 1))
         user, begin, end = np.nonzero(online)[0], change[:, :-1][online], change[:, 1:][online]
         end[end > horizon_s] = np.inf
@@ -214,20 +222,20 @@ class OnOff(_Membership):
     def _changes(self, begins_on: Bools, rng: np.random.Generator, horizon_s: float) -> Floats:
         """The times, seconds, at which each of m users goes online or offline: (m, R), ascending in each row. The first
         time is 0. R, the number of times, is so large that the last time of every user lies beyond the horizon; a user
-        may get more times than she needs. Each period is drawn for all users at once, so that what a user gets does not
-        depend on other users' needs.
+        may get more times than she needs. Each period is drawn for all users at once, so that the times of a user do
+        not depend on how many times other users need.
 
         Args:
             begins_on: (m,), whether each user is online at time 0. rng: draws the lengths of the periods. horizon_s:
-            until when times are needed, seconds.
+            the time, in seconds, up to which times are needed.
 
         Raises:
             InputError: there would be too many periods.
         """
         size, cycle = begins_on.size, self.mean_on_s + self.mean_off_s
         most = min(MOST_OF_USER, MOST_OF_SHARD // size)
-        # a Weibull period is scale times E**(1/shape), where E is standard exponential; its mean is scale times Γ(1 +
-        # 1/shape)
+        # a Weibull period is scale times E**(1/shape), where E is standard exponential; the period's mean is scale
+        # times Γ(1 + 1/shape)
         power = 1.0 / (self.shape or 1.0)
         scales = np.array([self.mean_off_s, self.mean_on_s]) / math.gamma(1.0 + power)
         on, changes = begins_on, [np.zeros(size)]
@@ -257,7 +265,7 @@ class RecordedPeriods:
     recorded: Availability
 
     def draw(self, shard: Shard, streams: Streams, horizon_s: float) -> Availability:
-        """The recorded periods that the shard's users follow; nothing is random."""
+        """The recorded periods that the shard's users follow; nothing is drawn at random."""
         return self.recorded.take(np.arange(shard.start, shard.stop) % (len(self.recorded.indptr) - 1))
 
 
@@ -271,7 +279,7 @@ class AvailabilityTrace(Config):
     Looked for beside the scenario file, in the data directory, then in the working directory."""
 
     def load(self, places: tuple[Path, ...]) -> RecordedPeriods:
-        """The law that the file describes. If a period is impossible, an InputError names its line."""
+        """The recorded periods in the file, as a law. If a period is impossible, an InputError names its line."""
         path = find_named(self.path, places, f"{KEY}.path")
         table = read_trace(path, ("user", "on_s", "off_s"), f"{KEY}.path")
         table = table.take(np.lexsort((table.columns["on_s"], table.columns["user"])))
@@ -285,7 +293,7 @@ class AvailabilityTrace(Config):
 
 
 def _check(table: TraceTable, bad: Bools, name: str, allowed: str) -> None:
-    """Raise an InputError that names the first bad row of a trace, if there is one."""
+    """Raise an InputError that names the first bad row of a trace, if any row is bad."""
     if bad.any():
         row = int(np.argmax(bad))
         cell = f"line {table.line[row]}: {name} = {table.columns[name][row]:.15g}"
@@ -293,4 +301,4 @@ def _check(table: TraceTable, bad: Bools, name: str, allowed: str) -> None:
 
 
 AvailabilityConfig = Annotated[Always | OnOff | AvailabilityTrace, Field(discriminator="kind")]
-"""The laws of availability that a scenario may name; `load` reads a trace as a law."""
+"""The kinds of availability that a scenario may name; the method `load` of a trace turns it into a law."""

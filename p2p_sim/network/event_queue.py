@@ -1,10 +1,11 @@
-"""Two clocks of a simulation: SimPy's, with events at absolute times; and an engine that delivers messages in arrays.
+"""Two clocks of a simulation: SimPy's clock with events at absolute times, and an engine that delivers messages in
+arrays to a function, the *handler*.
 
 The engine knows no labels and no protocol. One SimPy event advances its clock by a *window*, a span of time that holds
-some thousands of messages. The messages of a window are delivered in rounds: first those that are queued already; then
-those that the handler posted within the window while it handled the first; and so on, until no message is left in the
-window. Every message carries its exact time. So results do not depend on the windows, as long as what the handler does
-with one message does not depend on another message of the same window.
+some thousands of messages. The messages of a window are delivered in rounds: first the queued messages; then those for
+this window that the handler posted while it handled the first ones; and so on, until no message is left in the window.
+Every message carries its exact time. So results do not depend on the windows, as long as what the handler does with one
+message does not depend on another message of the same window.
 
 A few actors may run beside the messages: SimPy processes that post messages of their own.
 """
@@ -19,7 +20,7 @@ import simpy
 from numpy.typing import NDArray
 
 SOON, LAST = 1, 2
-"""Order of events at the same time: timers come last, so that a reply exactly at its deadline counts."""
+"""Order of events at the same time. Timers come last, so that a reply exactly at its deadline counts."""
 
 
 class Clock(simpy.Environment):
@@ -60,7 +61,7 @@ class Engine:
     Args:
         handler: called with a kind of message, and with the users (m,) and times (m,), seconds, of m messages of this
         kind.
-        window_messages: messages that a window should hold; its width in seconds is chosen accordingly.
+        window_messages: number of messages that a window should hold, from which its width in seconds follows.
     """
 
     def __init__(self, handler: Handler, window_messages: int = 8192) -> None:
@@ -91,7 +92,7 @@ class Engine:
             return
         position = times - self._origin
         position /= self._width
-        np.clip(position, self._next, SLOTS, out=position)  # an actor may post for a time before the next window
+        np.clip(position, self._next, SLOTS, out=position)  # an actor may post for a time before `_next`
         slot = position.astype(np.int16)
         lowest, highest = int(slot.min()), int(slot.max())
         if lowest == highest:
@@ -140,7 +141,7 @@ class Engine:
     def _deliver(self, index: int) -> None:
         """Deliver all messages of one window: a span of time whose messages are handled together.
 
-        First the queued messages are handled; then those that the handler posted within the window in the meantime; and
+        First the queued messages are handled; then those that the handler posted for this window in the meantime; and
         so on, until the window has no message.
 
         Args:
@@ -160,8 +161,8 @@ class Engine:
     def _refill(self) -> None:
         """Sort the waiting messages into windows: up to 64 equal spans of time, which are handled one after another.
 
-        The width of the windows is chosen so that each holds about the wanted number of messages. Messages after the
-        last window go on waiting.
+        The width of the windows is chosen so that each holds approximately the wanted number of messages. Messages for
+        times after the last window stay in the queue of waiting messages.
         """
         waiting, self._ring[SLOTS] = self._ring[SLOTS], defaultdict(list)
         times = np.concatenate([t for batch in waiting.values() for _, t in batch])

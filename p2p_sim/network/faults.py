@@ -82,7 +82,7 @@ class InTransit:
         )  # fmt: skip
 
     def named(self, prefix: str) -> "InTransit":
-        """The same messages, but with random numbers of their own: `prefix` is put before the name of each purpose for
+        """These messages, but with random numbers of their own: `prefix` is put before the name of each purpose for
         which numbers are drawn. So two faults that use the same name get independent numbers. An empty prefix changes
         nothing.
         """
@@ -125,8 +125,8 @@ class NetworkFault(Config):
         """Delays (m,), seconds, at least 0 and finite, that are added to the messages' travel times. By default 0.
 
         Users go online and offline only up to a fixed time. This time is chosen so that nearly all messages without
-        such a delay have arrived by then. After it each user stays as she is, so messages with long delays meet users
-        who no longer switch.
+        such a delay have arrived by then. After this time each user stays online or offline, so messages with long
+        delays meet users who no longer switch.
         """
         return np.zeros(messages.user.size)
 
@@ -142,8 +142,8 @@ class NetworkFault(Config):
         """The payloads with which the messages arrive, (m, ...), of the type and shape of `payload`.
 
         Args:
-            messages: replies and submissions. payload: (m, ...) what was sent; noisy labels that are whole numbers are
-            below K. num_classes: K.
+            messages: replies and submissions. payload: (m, ...) what was sent; if noisy labels are whole numbers, they
+            are below K. num_classes: K.
         """
         return payload
 
@@ -265,6 +265,7 @@ def _asked(
     sent = () if payload is None else (payload.copy(), num_classes)
     given: NDArray[Any] = method(messages.named(prefix), *sent)
     if prefix:
+        # the type and shape that the answer must have
         kind: type[np.generic] = np.floating if effect == "delay_s" else np.bool_
         shape: tuple[int, ...] = (messages.user.size,)
         if payload is not None:

@@ -124,7 +124,7 @@ class Recorded:
             u: numbers in [0, 1), such as uniform random numbers.
         """
         rank = (u * len(self.values)).astype(np.int64)
-        np.minimum(rank, len(self.values) - 1, out=rank)  # for u just below 1, u m rounds up to m
+        np.minimum(rank, len(self.values) - 1, out=rank)  # for u just below 1, the product u m is rounded up to m
         return self.values[rank]
 
 
@@ -144,8 +144,8 @@ class LatencyTrace(Config):
             places: directories in which the file is looked for, in this order.
 
         Raises:
-            InputError: the file is missing or has no such column, or a line (which is named) has no travel time from 0
-            to 1e9.
+            InputError: the file is missing or has no such column, or a line has no travel time from 0 to 1e9; the
+            message names the line.
         """
         path = find_named(self.path, places, "network.latency.path")
         [values] = read_trace(path, ("latency_s",), "network.latency.path").columns.values()
@@ -157,10 +157,11 @@ LatencyConfig = Annotated[Constant | Exponential | Lognormal | LatencyTrace, Fie
 
 
 def departures(arrivals: NDArray[np.float64], service_s: float) -> NDArray[np.float64]:
-    """When messages leave a queue that serves one message at a time, in order of arrival (ties: in the given order).
+    """The times, in seconds, at which messages leave a queue. It serves one message at a time, in order of arrival;
+    messages that arrive together are served in the given order.
 
     Args:
-        arrivals: (m,) seconds, in any order.
+        arrivals: (m,) times at which the messages arrive, seconds, in any order.
         service_s: time that the queue needs for one message, seconds, above 0.
 
     >>> departures(np.array([0.0, 0.1, 5.0]), 1.0).tolist()

@@ -1,4 +1,4 @@
-"""The configuration of the network between users, and the network of one replicate: files read, overlay drawn."""
+"""The configuration of the network between users, and the network of one replicate with its files and its overlay."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -170,7 +170,7 @@ class NetworkConfig(Extended):
 
     def transit(self) -> Faults:
         """All faults of messages in transit."""
-        faults: list[tuple[str, NetworkFault]] = []  # pairs (prefix for the names of its random numbers, fault)
+        faults: list[tuple[str, NetworkFault]] = []  # pairs (prefix for the names of the fault's random numbers, fault)
         if self.loss:
             faults.append(("", Loss(share=self.loss)))
         if self.duplication:
@@ -268,8 +268,9 @@ class NetworkConfig(Extended):
 class Network:
     """The network of one replicate.
 
-    latency, availability: the laws of travel times and of online periods. overlay: None if every user may ask every
-    user of her cluster. streams: the replicate's random streams, for the online periods and travel times of each shard.
+    latency, availability: the laws of travel times and of online periods. overlay: the graph of who may ask whom; None
+    if every user may ask every user of her cluster. streams: the replicate's random streams, for the online periods and
+    travel times of each shard.
     """
 
     config: NetworkConfig
@@ -283,9 +284,9 @@ class Network:
         """The network of one replicate: its files are read, and the graph of who may ask whom (the overlay) is drawn.
 
         Args:
-            config: the network's configuration. population: the users; their clusters and their rows in the data decide
-            which users an edge may join. streams: the replicate's random streams. places: directories in which files
-            are looked for, in this order; after them, the working directory.
+            config: the network's configuration. population: the users. Their clusters and the rows of the data that
+            they have decide which users an edge may join. streams: the replicate's random streams. places: directories
+            in which files are looked for, in this order; after them, the working directory.
 
         Raises:
             InputError: a file is missing or damaged.
@@ -324,7 +325,7 @@ class Network:
 
     @property
     def horizon_s(self) -> float:
-        """The time, seconds, until which users go online and offline; hardly any message is sent later."""
+        """The time, seconds, until which online and offline periods are simulated; hardly any message is sent later."""
         c = self.config
         waits = sum(c.timeout_s(attempt) for attempt in range(c.on_timeout.attempts)) if c.request_timeout_s else 0.0
         pauses = (

@@ -54,7 +54,8 @@ MOST_NEIGHBOURS = 10**8
 class DrawnGraph(NamedTuple):
     """The graph of a shard's users, numbered from 0.
 
-    edges: (m, 2), each once. position: (n, 2), points of the users in the unit square; None: users have no positions.
+    edges: (m, 2), each edge once. position: (n, 2), the users' points in the unit square; None: users have no
+    positions.
     """
 
     edges: Pairs
@@ -97,8 +98,8 @@ class _Generated(Config, ABC):
         return side_by_side([from_pairs(size, graph.edges, graph.position) for size, graph in drawn])
 
     def _at_fault(self, method: str) -> str:
-        """The beginning of an error message: the plug-in and its method, if the overlay is a plug-in's, and the key
-        `network.overlay.kind` of the scenario with its value.
+        """The beginning of an error message: the key `network.overlay.kind` of the scenario with its value. If a
+        plug-in defines the overlay, the plug-in and its method come first.
 
         Args:
             method: name of the method that is at fault.
@@ -288,7 +289,7 @@ def share_within(radius: float) -> float:
 
 @lru_cache(maxsize=4096)
 def radius_of(share: float) -> float:
-    """The radius within which a share in [0, 1] of all pairs of points of the unit square lies."""
+    """The radius r so that two random points of the unit square lie within r of each other with probability `share`."""
     from scipy.optimize import brentq
 
     return 1.5 if share >= 1.0 else float(brentq(lambda r: share_within(r) - share, 0.0, math.sqrt(2.0)))
@@ -302,5 +303,5 @@ def _everybody(size: int) -> Pairs:
 def edges_of(graph: Any) -> Pairs:
     """Edges (m, 2), int64, of a graph of NetworkX whose nodes are numbers; the graph is emptied."""
     edges = np.array(graph.edges, dtype=np.int64).reshape(-1, 2)
-    vars(graph).clear()  # graph and views refer to each other: about 1 kB a user would stay in memory for longer
+    vars(graph).clear()  # graph and views refer to each other, so 1 kB a user would stay in memory for longer
     return edges

@@ -46,9 +46,11 @@ class OverlayInput:
 class Overlay:
     """A graph of the users: two users who are joined by an edge are neighbours, and each may ask the other.
 
-    Neighbours of user i are indices[indptr[i]:indptr[i+1]]: ascending, all in her cluster, without herself.
-    indptr: (n+1,); indices: (E,), every edge twice; position: (n, 2) in the unit square, if users have positions.
-    dropped_edges: number of edges of a file that join two clusters, or touch rows that are no users of this replicate.
+    The neighbours of user i are indices[indptr[i]:indptr[i+1]]: ascending, all in her cluster, without herself.
+    indptr: (n+1,) for n users. indices: (E,) neighbours of all users in turn, so that every edge is there twice.
+    position: (n, 2) in the unit square; None: users have no positions.
+    dropped_edges: number of edges of a file that were not used, since they join two clusters, or touch rows that are no
+    users of this replicate.
     """
 
     indptr: NDArray[np.int64]
@@ -78,13 +80,14 @@ class Overlay:
 
         edges = np.ones(len(self.indices), dtype=np.int8)
         graph = csr_array((edges, self.indices, self.indptr), shape=(self.num_users, self.num_users))
-        # each edge is stored in both directions, so strong components are the connected ones; they need less memory
+        # each edge is stored in both directions, so the strong components are the connected ones; to find them takes
+        # less memory
         component = connected_components(graph, connection="strong")[1]
         first = np.unique(component, return_index=True)[1]  # a node of each component
         return int(np.count_nonzero(np.bincount(cluster_of(cluster_offsets)[first]) > 1))
 
     def distances(self, first: NDArray[np.integer], second: NDArray[np.integer]) -> Points:
-        """The distance between the users of each pair (m,), the square's side being 1; 0 if users have no positions."""
+        """The distance (m,) between the users first[j] and second[j], in a square of side 1; 0 without positions."""
         if self.position is None:
             return np.zeros(first.size)
         gap = self.position[first] - self.position[second]
@@ -114,7 +117,7 @@ def from_pairs(num_users: int, pairs: Pairs, position: Points | None = None, dro
     Args:
         num_users: n. position: (n, 2) of the users in the unit square; None: users have no positions.
         dropped_edges: how many edges of a file were left out, since they join two clusters or touch rows that are no
-        users; it is kept for reports.
+        users; the number is kept for reports.
     """
     from scipy.sparse import coo_array
 

@@ -8,7 +8,7 @@ from p2p_sim.network.overlay_graph import Pairs
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 _ROUNDS = 1000
-"""Largest number of draws of a new end for a moved edge; at least about half of the draws succeed."""
+"""Largest number of draws of a new end for a moved edge; at least approximately half of the draws succeed."""
 
 
 def regular_edges(size: int, degree: int, rng: np.random.Generator) -> Pairs:
@@ -23,8 +23,8 @@ def regular_edges(size: int, degree: int, rng: np.random.Generator) -> Pairs:
     for a degree of at most n^(1/3 - c), c > 0 (Kim and Vu, 2003). The law does not change if nodes are renumbered.
     Privacy bounds are computed for the graph that was drawn, so they do not depend on this law.
 
-    A graph with at least about half of all possible edges is drawn as the complement of a regular graph, since pairing
-    would rarely end.
+    If the degree is at least half of the number of nodes, the graph is drawn as the complement of a regular graph,
+    since pairing would rarely end.
 
     Args:
         size: number of nodes, which are numbered from 0. degree: 0 to size - 1; size times degree must be even. rng:
@@ -51,8 +51,8 @@ def regular_edges(size: int, degree: int, rng: np.random.Generator) -> Pairs:
 
 def _paired(size: int, degree: int, rng: np.random.Generator) -> Integers | None:
     """One attempt to draw a random graph in which every node has `degree` neighbours: random pairing of each node's
-    free ends, in rounds, until none is left. It returns a number for each edge, ascending: the smaller node times
-    `size`, plus the larger node. None: the attempt failed, because no two nodes with free ends may still be joined.
+    free ends, in rounds, until none is left. Returns a number for each edge, ascending: the smaller node times `size`,
+    plus the larger node. Returns None if the attempt failed, because no two nodes with free ends may still be joined.
 
     Args:
         size: number of nodes. rng: draws the pairs.
@@ -91,9 +91,9 @@ def small_world_edges(size: int, degree: int, rewire_prob: float, rng: np.random
     nodes already. If several edges of a round draw the same pair, the one that is shortest on the ring takes it.
 
     Watts and Strogatz move edges one after another, and an edge may take a place that became free by an earlier move.
-    The difference is of the order of degree/size. Rings of at most 4 * degree nodes are rewired as Watts and Strogatz
-    do: the other end of a moved edge becomes any node that the kept end is not joined to at that time. An edge stays in
-    its place if no other place is found.
+    The difference between the two laws is of the order of degree/size. Rings of at most 4 * degree nodes are rewired as
+    Watts and Strogatz do: the other end of a moved edge becomes a random node that the kept end is not joined to at
+    that time. An edge stays in its place if no other place is found.
 
     Args:
         size: number of nodes, more than degree. degree: number of neighbours on the ring, even. rewire_prob: 0 to 1.
@@ -114,7 +114,7 @@ def small_world_edges(size: int, degree: int, rewire_prob: float, rng: np.random
         drawn = rng.integers(size, size=moved.size)
         pairs = _keys(start[moved], drawn, size)
         fresh = np.zeros(pairs.size, dtype=np.bool_)
-        fresh[np.unique(pairs, return_index=True)[1]] = True  # the first of several equal pairs
+        fresh[np.unique(pairs, return_index=True)[1]] = True  # only the first of several equal pairs
         fresh &= (start[moved] != drawn) & ~_within(pairs, ring) & ~_within(pairs, rewired)
         rewired = _merged(rewired, pairs[fresh])
         moved = moved[~fresh]
@@ -161,7 +161,7 @@ def _split(keys: Integers, size: int) -> Pairs:
 
 
 def _within(keys: Integers, ascending: Integers) -> Bools:
-    """Which of the keys (m,) are in an ascending array. `np.isin` would sort the array again in every round."""
+    """Marks the keys (m,) that are in an ascending array; `np.isin` would sort the array anew in every round."""
     if not ascending.size:
         return np.zeros(keys.size, dtype=np.bool_)
     position = np.minimum(np.searchsorted(ascending, keys), ascending.size - 1)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from p2p_sim.base import InputError
 
 MOST = 1e9
-"""Largest number allowed in a trace; about 32 years in seconds."""
+"""Largest number allowed in a trace; as seconds it is approximately 32 years."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class TraceTable:
 def read_trace(path: Path, names: tuple[str, ...], key: str) -> TraceTable:
     """Read the named columns of a CSV file; blank lines are skipped.
 
-    If one column is asked for and the file has a single column, this column may have any name that is no number.
+    If one column is asked for and the file has a single column, this column may have any name that is not a number.
 
     Args:
         path: a CSV file in UTF-8.
@@ -65,8 +65,8 @@ def read_trace(path: Path, names: tuple[str, ...], key: str) -> TraceTable:
 
 
 def _positions(header: list[str], names: tuple[str, ...], context: str) -> dict[str, int]:
-    """For each wanted column its position in the header line, from 0. A header with a single cell that is no number
-    fits any single name.
+    """The position of each wanted column in the header line, from 0. If one column is wanted and the header has a
+    single cell that is not a number, they fit whatever the names are.
 
     Args:
         header: the cells of the header line. names: names of the wanted columns. context: beginning of the error

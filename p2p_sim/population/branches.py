@@ -57,7 +57,7 @@ class HeartConfig(RandomSplit):
 def read_hospital(path: Path, state: State) -> Examples:
     """Reads one hospital's file: scaled features (n, 13), and labels (n,), 1 for a diseased heart.
 
-    path: the file. state: time of change and size of the file; with another state, the file is read again.
+    path: the file. state: time of last change and size of the file; if they differ, the file is read again.
 
     Raises:
         InputError: there are not 14 columns of numbers, the last a diagnosis from 0 to 4, or a number is too large.
@@ -104,11 +104,11 @@ def branches(
     of all organisations are drawn from one seed.
 
     Args:
-        groups: the features of each group, which together are 0..d-1. importance: of each group; divided by the number
-        of the group's features, it is the standard deviation of these features' weights before scaling. count: number
-        of organisations. law: the seed. signal: length to which an organisation's weights are scaled; it is the
-        standard deviation of weights·x. difference: relative standard deviation of a branch's weights around the main
-        organisation's weights.
+        groups: the features of each group; all groups together have the features 0..d-1. importance: a number for each
+        group; divided by the number of the group's features, it is the standard deviation of these features' weights
+        before scaling. count: number of organisations. law: the seed. signal: length to which an organisation's weights
+        are scaled, and so the standard deviation of weights·x. difference: relative standard deviation of a branch's
+        weights around the main organisation's weights.
     """
     rng, d = np.random.default_rng(law), sum(map(len, groups))
     scale = np.empty(d)
@@ -167,8 +167,8 @@ class BranchesConfig(Source):
         )  # fmt: skip
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users' rows of one replicate (the cluster of a row is its organisation, the main one is 0), and
-        `test_rows` further rows of each organisation, on which errors are measured.
+        """Draws the users' rows of one replicate, and `test_rows` further rows of each organisation, on which errors
+        are measured. The cluster of a row is the number of its organisation, 0 for the main one.
 
         Args:
             places: not used, since no file is read. streams: the replicate's random streams.

@@ -55,7 +55,7 @@ def check_sample(method: str, sample: Any) -> None:
 
 
 def _check_rows(method: str, rows: Any, classes: int) -> None:
-    """Raise InputError unless rows are Examples with finite features and as many labels, all below `classes`.
+    """Raise InputError unless rows are Examples with finite features and a label for each row, all below `classes`.
 
     method: the beginning of the message. classes: K, number of classes; labels are 0 to K-1.
     """
@@ -203,11 +203,12 @@ def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
 
 
 def draw_people(source: SyntheticConfig, clusters: GivenClusters, streams: Streams) -> DrawnPeople:
-    """The same users that `build_population` draws from this source and these streams, but their labels are not stored,
-    to save memory. The labels of any range of users are drawn again whenever they are asked for, with the same result.
+    """The users that `build_population` draws from this source and these streams, here without stored labels, to save
+    memory. The labels of any range of users are drawn again whenever they are asked for, with the same result.
 
     Args:
-        source: draws the users. clusters: users stay in the source's clusters. streams: the replicate's random streams.
+        source: draws the users. clusters: states that users stay in the source's clusters. streams: the replicate's
+        random streams.
 
     Raises:
         InputError: a cluster has fewer users than `clusters.min_size`.

@@ -25,8 +25,8 @@ class Clustering(Config):
     """s: smallest cluster allowed, at least 2."""
 
     def shortfall(self, clusters: int) -> str:
-        """For messages: a clause that says why there are fewer clusters than the key `count` asks for; empty if there
-        is no reason to state, as here. Subclasses override it.
+        """For messages: a clause that says why there are fewer clusters than the key `count` asks for, or an empty text
+        if there is no reason to state. It is empty here; subclasses override this method.
 
         Args:
             clusters: number of clusters that were made.
@@ -144,7 +144,8 @@ class BalancedClusters(Clustering):
     def assign(self, users: Examples, streams: Streams) -> Clusters:
         """The cluster of each user (n,), numbered from 0, by k-means with equal cluster sizes.
 
-        users: rows of all n users. streams: the replicate's random streams, for the first means and the order.
+        users: rows of all n users. streams: the replicate's random streams, for the first means and the order in which
+        users are assigned.
         """
         from sklearn.cluster import MiniBatchKMeans
 
@@ -180,8 +181,8 @@ def _assigned(features: NDArray[np.float64], means: NDArray[np.float64], order: 
 
     Args:
         features: (n, d) of the users. means: (C, d) of the clusters.
-        order: (n,) users in the order of assignment. Consecutive users form parts; the assignment of a part minimises
-            the sum of squared distances to the means.
+        order: (n,) users in the order of assignment. Consecutive users form parts. The assignment of each part
+        minimises the sum of its users' squared distances to their means.
     """
     import scipy
 

@@ -48,8 +48,9 @@ def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
     """The path of a file that a scenario names, in the first directory that has the file.
 
     Args:
-        path: the file's name or path, as written in the scenario. places: directories in which it is looked for, in
-        this order; after them, the working directory. key: the scenario's key with this value, for the message.
+        path: the file's name or path, as written in the scenario. places: directories in which the file is looked for,
+        in this order; the working directory comes after them. key: the scenario's key that has the path, for the
+        message.
 
     Raises:
         InputError: no directory has the file.
@@ -61,7 +62,7 @@ def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
             return directory / path
     hint = "; it exists until the process that called p2p_sim.table ends: call it again" if of_a_frame else ""
     nowhere = (no_file(directory / path) for directory in (*places, Path()))
-    raise InputError(f"{key} = {path!r}: {min(nowhere)}{hint}")  # "is a directory" comes before "no such file"
+    raise InputError(f"{key} = {path!r}: {min(nowhere)}{hint}")  # `min` prefers "is a directory" to "no such file"
 
 
 def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str, ...]) -> Path:
@@ -69,7 +70,8 @@ def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str
 
     Args:
         kind: the population's kind, for messages. places: the directories, in the order in which they are searched.
-        folder: subfolder of each directory in which the data set's files may be. names: names that the file may have.
+        folder: name of a subfolder of these directories, in which the data set's files may be. names: names that the
+        file may have.
 
     Raises:
         InputError: there is no such file.

@@ -1,4 +1,4 @@
-"""Turns a data frame of Python into a population, by writing it to a file whose name is a hash of its content."""
+"""Turns a data frame of Python into a population, by writing it to a file whose name is a hash of the frame."""
 
 import atexit
 import hashlib
@@ -22,9 +22,9 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
 
     Columns are treated as the command `p2p-sim new` proposes: texts become one-hot, numbers are standardised, missing
     values are filled in, and identifiers are left out. The proposal looks at the rows, so a mechanism that protects
-    whole rows refuses the table. The argument `proposed=False` states that all keys are public. The population is
-    identified by the frame's content. Until this process ends, the frame is in a file that other processes of this user
-    and machine can read.
+    whole rows refuses the table. With the argument `proposed=False` the caller states that all keys are public. The
+    population is identified by the frame's content. Until this process ends, the frame is in a file, which other
+    processes of the same user on this machine can read.
 
     Args:
         frame: a pandas data frame, or an object with `__dataframe__` (Polars, PyArrow and others).

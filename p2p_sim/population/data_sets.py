@@ -19,7 +19,7 @@ from p2p_sim.population.data_files import checksum, find_file, read_bytes
 
 TABLE = Path(__file__).with_name("data_sets.toml")
 PUBLISHED = "as published"
-"""Name of the version of a file whose checksum is that of the published .gz file."""
+"""The version's name for a file whose checksum is that of the published .gz file."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class DataFile:
     """One file of a public data set, by name, size and SHA-256.
 
     names: names that the file may have, plain or with .gz, in the order in which they are looked for. bytes: size of
-    the published content, not compressed. sha256: SHA-256 of the content, under the name of each version.
-    gz_sha256: SHA-256 of the published .gz file; stated where that of its content is not known.
+    the published content, not compressed. sha256: for the name of each version, the SHA-256 of its content.
+    gz_sha256: SHA-256 of the published .gz file; stated where the SHA-256 of its content is not known.
     fetch: the file's address below the data set's source, or its path in the archive.
     optional: whether the data set can be read without the file.
     """
@@ -66,9 +66,9 @@ class DataFile:
 class DataSet:
     """A public data set and its files.
 
-    kind: the population's kind, also the name of the files' folder in the data directory. used: the scenario's key with
-    which the files are read. source: the address of the files or of the archive; without a source, `get` says in words
-    how to get the files. archive: name of the archive below the source, if the files come in one.
+    kind: the population's kind, also the name of the files' folder in the data directory. used: what reads the files: a
+    key of scenarios, or a study. source: the address of the files or of the archive; without a source, `get` says in
+    words how to get the files. archive: name of the archive below the source, if the files come in one.
     """
 
     kind: str
@@ -85,8 +85,8 @@ class DataSet:
 class Checked:
     """The result of comparing a file with its published checksum.
 
-    path: the file's path; None: there is no such file. version: the file's version; None: not recognised, or not
-    compared.
+    path: the file's path; None: there is no such file. version: the name of the file's version; None: the version was
+    not recognised, or the file was not compared.
     fault: a clause on what is wrong with the file; empty if nothing is wrong.
     """
 

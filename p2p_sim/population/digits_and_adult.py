@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 def load_adult(paths: tuple[Path, ...], states: tuple[State, ...]) -> tuple[Examples, Examples]:
     """Training and test rows of UCI Adult. Features: 6 standardised numbers, then a 0 or 1 for each category value.
 
-    paths: of the training and of the test file.
+    paths: paths of the training and of the test file.
     states: times of change and sizes of the files; with other states, the files are read again.
     """
-    import pandas as pd  # takes about a second; other populations need not wait
+    import pandas as pd  # takes approximately a second; other populations need not wait
 
     frames = [_read_adult(path) for path in paths]
     both = pd.concat(frames, keys=["train", "test"])
@@ -186,8 +186,8 @@ class AdultConfig(OfficialSplit):
         return Sample(self._choose(train, streams), 2, holdout)
 
     def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
-        """A division of the test rows into groups by a column of categories, such as "sex": a group for each text in
-        the column.
+        """A division of the test rows into groups by a column of categories, such as "sex": each text in the column is
+        a group.
 
         The result names the groups and says in which one each test row is.
 

@@ -38,7 +38,7 @@ class CircleConfig(Source):
 
     @property
     def centres(self) -> Floats:
-        """The mean features (K, 2) of each class, evenly spaced on the unit circle."""
+        """The mean features (K, 2) of the K classes, evenly spaced on the unit circle."""
         angle = 2.0 * math.pi * np.arange(self.num_classes) / self.num_classes
         return np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
@@ -63,10 +63,10 @@ class CircleConfig(Source):
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     def bayes_error_rate(self) -> float:
-        """Smallest 0-1 loss of any classifier: a class's probability outside the wedge of points nearest to its centre.
+        """Smallest error rate of any classifier: a class's probability outside the wedge of points nearest its centre.
 
-        For the class with its centre on the first axis, the wedge is |x₂| < x₁ tan(π/K), which leaves a single integral
-        over x₁.
+        For the class with its centre on the first axis, the wedge is |x₂| < x₁ tan(π/K), so that only an integral over
+        x₁ must be computed.
         """
         from scipy.integrate import quad
         from scipy.special import erf
@@ -261,7 +261,7 @@ class UnitCubeConfig(Extended, Source):
 
     @property
     def grid(self) -> int:
-        """Number of grid points along each axis; by default such that there are about 65,536 points in all."""
+        """Number of grid points along each axis; by default such that there are approximately 65,536 points in all."""
         return self.per_axis or round(65_536 ** (1.0 / self.dimensions))
 
     def law(self) -> FiniteLaw:
@@ -286,8 +286,8 @@ class UnitCubeConfig(Extended, Source):
         """For each of the points (m, d) of [0, 1]^d, the number (m,) of the cube in which it lies. Cubes are numbered
         such that the position on the last axis varies fastest.
 
-        The cubes have the side n^(-1/(2d)) for n users, so that there are about √n of them; the last ones on an axis
-        may reach beyond 1.
+        The cubes have the side n^(-1/(2d)) for n users, so that there are approximately √n of them; the last cubes on
+        an axis may reach beyond 1.
         """
         side = float(self.users ** (-0.5 / self.dimensions))
         per_axis = math.ceil(1.0 / side - 1e-9)

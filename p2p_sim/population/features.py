@@ -18,7 +18,7 @@ from p2p_sim.population.table_numbers import conventions, is_number
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 MOST_VALUES, MANY_VALUES = 1000, 20
-"""Largest number of different values of a one-hot column; and the number above which a warning is possible."""
+"""Largest number of different values of a one-hot column; and the number of them above which a warning is possible."""
 
 
 class Treatment(NamedTuple):
@@ -109,13 +109,13 @@ def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
     `[population]` to set.
 
     The first advice that fits is given. If all cells are numbers with another decimal sign or separator of thousands,
-    it is to state this sign. If at most half of the cells are no numbers, with at most 3 different texts, it is to read
-    these texts as missing values. If the column has at most 1,000 different values, it is to make a 0/1 feature of each
-    value. Otherwise it is to leave the column out.
+    the advice is to state this sign. If at most half of the cells are no numbers, and these have at most 3 different
+    texts, the advice is to read these texts as missing values. If the column has at most 1,000 different values, the
+    advice is to make a 0/1 feature of each value. Otherwise the advice is to leave the column out.
 
     Args:
-        name: the column's name. texts: all its cells; None: missing. words: the different ones among these texts that
-        are no numbers.
+        name: the column's name. texts: all its cells; None: missing. words: the different texts among them that are no
+        numbers.
     """
     import pandas as pd
 

@@ -92,7 +92,8 @@ class _ImageConfig(Extended, OfficialSplit):
         return [find_file(self.kind, places, self.kind, both) for both in spelt]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Training images as users (all, or some at random), and all test images of the task to measure errors.
+        """The images of one replicate: training images (all, or some at random) are users, and errors are measured on
+        all test images of the task.
 
         places: directories in which the files are looked for.
         """
@@ -189,8 +190,8 @@ def load_images(
         read: the function that reads the files. paths: the files' paths.
         states: times of change and sizes of the files; with other states, the files are read again.
         pca_dims: number of principal components; None: pixels. classes: the only classes to keep; None: all ten.
-        public_rows: number of training images, drawn once, that are no users and alone determine the components; None:
-        all training images are users and determine the components.
+        public_rows: number of training images, the same in all replicates, that are no users and alone determine the
+        components; None: all training images are users and determine the components.
     """
     train, numbers, test, test_numbers = read(paths)
     if classes is not None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from p2p_sim.base import InputError, shortened
 
 CLASS, CLUSTER_SIZE = "class", "cluster_size"
-"""Names of the divisions into groups that every population has."""
+"""Names of the two divisions of rows into groups that every population has."""
 THIRDS = ("small", "middle", "large")
 MOST_GROUPS = 50
 """Largest number of different values of a column by which rows are grouped."""
@@ -35,7 +35,7 @@ def check_kinds(kinds: Sequence[str], columns: Sequence[str] | None) -> None:
 class Grouping:
     """A partition of rows into named groups.
 
-    names: (G,) of the groups. of: (m,) index of each row's group in `names`; -1 for a row in no group.
+    names: (G,) the groups' names. of: (m,) index of each row's group in `names`; -1 for a row in no group.
     """
 
     names: tuple[str, ...]

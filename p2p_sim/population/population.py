@@ -60,8 +60,9 @@ def shards(cluster_offsets: NDArray[np.int64]) -> Iterator[Shard]:
 class Examples:
     """Labelled rows: features (n, d), labels (n,) in 0..K-1, and the cluster (n,) of each row if the source gives one.
 
-    row: (n,) index of each row in the source, from 0. source_rows: number of rows of the source. If both are None, the
-    rows are the source's n rows. target: (n,) numeric labels before rounding to the grid; None: labels are classes.
+    row: (n,) index of each row in the source, from 0. source_rows: number of rows of the source. If row and source_rows
+    are None, the rows are the source's n rows. target: (n,) numeric labels before rounding to the grid; None: labels
+    are classes.
     """
 
     features: NDArray[np.floating]
@@ -84,8 +85,8 @@ class Examples:
 class FiniteLaw:
     """A known joint law of features x and label y on finitely many points.
 
-    points: (P, d) features. mass: (P,) probability of each point. label_distribution: (P, K) p(y|x). cluster: (P,)
-    cluster of each point.
+    points: (P, d) features. mass: (P,) probability of each point. label_distribution: (P, K) the probability p(y|x) of
+    each label at each point. cluster: (P,) cluster of each point.
     """
 
     points: NDArray[np.float64]
@@ -216,7 +217,7 @@ class Source(Config):
 
     def spreads(self, places: tuple[Path, ...]) -> dict[str, float]:
         """The standard deviation of each feature, by the feature's name, if features may differ in scale; by default
-        empty. It serves to warn if a clustering by distances would be dominated by features of large scale.
+        empty. The result serves to warn users if features of large scale would dominate a clustering by distances.
 
         Args:
             places: directories in which data files are looked for, in this order.
@@ -267,7 +268,8 @@ class People(ABC):
 
     cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1. num_classes: K. law: the law of features
     and labels, if it is known. law_clusters: whether the clusters are those of the law. row: (n,) index of each user's
-    row in the source, from 0. source_rows: number of rows of the source. If both are None, user i is row i of n rows.
+    row in the source, from 0. source_rows: number of rows of the source. If row and source_rows are None, user i is row
+    i of n rows.
     values: (K,) public grid of numbers, increasing; None: labels are classes.
     """
 
@@ -321,8 +323,8 @@ class Population(People):
     num_classes: K. holdout: labelled rows that belong to no user, to measure errors. law: the law of features and
     labels, if it is known. point: (n,) index of each user's point in the law. law_clusters: whether the clusters are
     those of the law. row: (n,) index of each user's row in the source, from 0. source_rows: number of rows of the
-    source, users and holdout together. If both are None, user i is row i of n rows. groupings: named divisions of the
-    holdout's rows, or of the law's points, into groups; the division by class is left out.
+    source, users and holdout together. If row and source_rows are None, user i is row i of n rows. groupings: named
+    divisions of the holdout's rows, or of the law's points, into groups; the division by class is left out.
     values: (K,) public grid, if labels are numbers. line_law: law of the single feature, if its density is known.
     """
 

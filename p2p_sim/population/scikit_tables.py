@@ -16,7 +16,7 @@ from p2p_sim.population.population import GRID, Examples, GridSize, Sample, even
 def bundled(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Features (n, d), standardised over all rows, and labels (n,) of scikit-learn's table `load_{name}`.
 
-    Standardising reveals nothing about a label.
+    Only features are standardised, without regard to labels, so this reveals nothing about a label.
     """
     from sklearn import datasets
     from sklearn.preprocessing import StandardScaler

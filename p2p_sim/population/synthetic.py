@@ -17,8 +17,8 @@ from p2p_sim.population.population import Examples, FiniteLaw, People, Sample, S
 class DrawnPeople(People):
     """Users of a law with two classes, in the order of the law's points; their labels are generated anew at each use.
 
-    A user's label takes one number of a PCG64 stream, so generation can start at any user, and always gives the same
-    label. No label is stored. A point is one of the P feature vectors on which the law lives.
+    A user's label is made from one number of a PCG64 stream. So generation can start at any user, and always gives the
+    same label. No label is stored. A point is one of the P feature vectors that users can have.
 
     counts: (P,) number of users at each of the law's P points. state: the stream's state before the first user's label.
     cluster_offsets: (C+1,) first user of each cluster that has users, and the number of users at the end.
@@ -131,7 +131,7 @@ class SyntheticConfig(Source):
         )
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users of one replicate, with the known law instead of held-out rows. `places` is not used."""
+        """Draws the users of one replicate; the known law takes the place of held-out rows. `places` is not used."""
         drawn = self.drawn(streams)
         law, point = drawn.law, drawn.points(0, self.users)
         users = Examples(law.points[point], drawn.labels(0, self.users), law.cluster[point])
@@ -141,7 +141,7 @@ class SyntheticConfig(Source):
         """The users of one replicate, drawn with `streams`, in the law's clusters; labels are generated at each use."""
         law, rng = self.law(streams), streams.generator("population")
         counts = rng.multinomial(self.users, law.mass)
-        sizes = np.bincount(law.cluster, weights=counts).astype(np.int64)  # exact: below 2**53
+        sizes = np.bincount(law.cluster, weights=counts).astype(np.int64)  # exact, since all are below 2**53
         offsets = np.concatenate([[0], np.cumsum(sizes[sizes > 0])])
         return DrawnPeople(law, counts, rng.bit_generator.state, offsets)
 

@@ -267,7 +267,7 @@ class TableConfig(RandomSplit):
         return by_column(column, [texts[row] for row in held], texts)
 
     def remarks(self, places: tuple[Path, ...]) -> list[str]:
-        """Lines that `p2p-sim validate` prints about the file: rows, features, and the numbers of its classes."""
+        """Lines that `p2p-sim validate` prints about the file: rows, features, and its classes or numeric labels."""
         used = self._read(places)
         rows, users = used.table.rows, len(used.indices)
         size = transformed(used.columns, np.arange(users)).shape[1]
@@ -294,7 +294,8 @@ class TableConfig(RandomSplit):
         ]
 
     def spreads(self, places: tuple[Path, ...]) -> dict[str, float]:
-        """Standard deviation of each feature by name, without constant ones; it shows whether features differ in scale.
+        """Standard deviation of each feature by name, without constant ones; the result shows whether features differ
+        in scale.
 
         A column of texts that becomes 0/1 features counts as one feature with the standard deviation 1/2.
 

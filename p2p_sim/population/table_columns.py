@@ -1,4 +1,4 @@
-"""Selects the parts of a user's table that are used: columns by name, rows without missing values, and labels."""
+"""Selects the parts of a table that a scenario uses: columns by name, rows without missing values, and labels."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ FAR = 1e3
 
 @dataclass(frozen=True)
 class UsedRows:
-    """The m rows of a table that become users or holdout, with their labels, clusters and feature columns.
+    """The m rows of a table that become users or are held out, with their labels, clusters and feature columns.
 
     indices: (m,) positions of the rows in the file, from 0. labels: (m,) class, or index of the label's value in the
     public grid, 0..K-1.
@@ -62,9 +62,9 @@ def plain_column(table: ColumnTable, name: str, key: str) -> Values:
 
 
 def complete_rows(table: ColumnTable, drop: bool | tuple[str, ...], used: list[str]) -> Rows:
-    """Indices of the rows that have a value in each of some columns.
+    """Indices of the rows that have a value in each of the columns that `drop` selects.
 
-    drop: names of these columns; true: the columns in `used`; false: no column, so that all rows remain.
+    drop: names of columns; true: the columns in `used`; false: no column, so that all rows remain.
     """
     gap = np.zeros(table.rows, dtype=np.bool_)
     for name in drop if isinstance(drop, tuple) else used if drop else ():
@@ -203,5 +203,5 @@ def numbered_classes(table: ColumnTable, used_rows: Rows, *, label: str, stated:
 
 
 def name_of(value: object) -> str:
-    """The name of a class in messages and pictures: its text, or its number to six digits."""
+    """The name of a class in messages and pictures: its text, or its number to six significant digits."""
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -86,8 +86,8 @@ class ColumnTable:
         return max((len(values) for values in self.columns.values() if values.ndim), default=0)
 
     def otherwise_read(self) -> str:
-        """Advice that is appended to an error message about a missing column: a setting that may make the file be read
-        as meant.
+        """Advice that is appended to an error message about a missing column: a setting with which the file may be read
+        as its owner meant.
 
         It proposes another separator if the file has a single column, or header = false if a name of a column is a
         number. Otherwise the advice is empty.
@@ -141,12 +141,12 @@ def read_table(path: Path, layout: Layout) -> ColumnTable:
 
 
 def read_columns(path: Path, layout: Layout, as_words: bool = False) -> dict[str, Any]:
-    """Reads the columns of a CSV, Parquet, Feather or NPZ file: a dict of an array for each name. Texts of dates stay
-    texts. A missing value is NaN; this includes the texts that the layout states for missing values.
+    """Reads the columns of a CSV, Parquet, Feather or NPZ file: a dict with an array for each column name. Texts of
+    dates stay texts. A missing value is NaN; this includes the texts that the layout states for missing values.
 
     Args:
-        path: of the file. layout: how to read a CSV file (separator, header, encoding, notation of numbers, texts for
-        missing values). as_words: whether to keep all cells of a CSV file as texts, numbers included.
+        path: path of the file. layout: how to read a CSV file (separator, header, encoding, notation of numbers, texts
+        for missing values). as_words: whether to keep all cells of a CSV file as texts, numbers included.
 
     Raises:
         InputError: the file cannot be read, or its first line should name columns but looks like data.
@@ -306,8 +306,8 @@ def _check_names(path: Path, begin: int, first: list[str], layout: Layout) -> No
     """Checks the first record (line of cells) of a CSV file, which should hold the names of the columns.
 
     Args:
-        path: of the file, for messages. begin: number of the line in which the record begins. first: its cells. layout:
-        how the file is read; without a header, names are not checked.
+        path: path of the file, for messages. begin: number of the line in which the record begins. first: its cells.
+        layout: how the file is read; without a header, names are not checked.
 
     Raises:
         InputError: the record is empty or has a name twice, or it looks like data and the layout does not state whether

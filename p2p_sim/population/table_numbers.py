@@ -35,7 +35,7 @@ def is_number(text: str) -> bool:
 
 
 def looks_like_data(first: list[str], missing: tuple[str, ...] = ()) -> bool:
-    """Whether the cells of a first line are all numbers, other than the numbers of the columns (0, 1, 2 or 1, 2, 3).
+    """Whether the cells of a table's first line are all numbers, and do not just number the columns from 0 or 1.
 
     Empty cells and cells in `missing` need not be numbers.
 
@@ -69,7 +69,7 @@ class Convention(NamedTuple):
         return texts.str.fullmatch(self.pattern).to_numpy(np.bool_)
 
     def numbers(self, texts: "pd.Series") -> NDArray[np.generic] | None:
-        """Texts in this notation as numbers (n,), integers if all are whole; None if a text is no number in it."""
+        """Texts in this notation as numbers (n,), integers if all are whole; None if a text is not such a number."""
         import pandas as pd
 
         if not self.reads(texts.iloc[:50]).all():  # a quick exit for a column of words
@@ -121,7 +121,7 @@ def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: 
     be misread.
 
     Args:
-        path: of the table, for messages. counts: for each column by name, a series whose index holds the different
+        path: path of the table, for messages. counts: for each column by name, a series whose index holds the different
         texts of its cells, and whose values say how often each occurs. separator: the character between two cells in
         the file.
 
@@ -207,7 +207,7 @@ def _telling(texts: "pd.Series") -> str:
 
 
 def date_formats(texts: "pd.Series") -> dict[str, NDArray[np.bool_]]:
-    """The formats in which at least half of the texts are dates, each with a mask (n,) of these texts.
+    """The formats in which at least half of the texts are dates, each with a mask (n,) that marks these texts.
 
     >>> import pandas as pd
     >>> list(date_formats(pd.Series(["31/12/2020", "soon"]))), list(date_formats(pd.Series(["01/02/2020"])))

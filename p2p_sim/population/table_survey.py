@@ -47,7 +47,7 @@ class Look:
     """The keys of [population] that a survey of a table proposes, and notes for the table's owner.
 
     keys: proposed keys of [population], besides kind, path and label. rows: number of rows with a label. notes: one
-    line each.
+    line of explanation each.
     left_out: the columns that are not learned from, each with the reason.
     """
 
@@ -163,9 +163,10 @@ def _treated(table: ColumnTable, features: Sequence[str], written: Sequence[str]
 
 
 def _layout(path: Path, label: str | None, look: Look) -> Layout:
-    """The separator, header and encoding of a CSV file, as stated in `look` or as the first line suggests.
+    """The separator, header and encoding of a CSV file, as stated in `look` or as the file suggests.
 
-    Those that are not stated are added to `look`. label: name of the label column, or its number if there is no header.
+    Those that the file suggests are added to `look` unless they are usual. label: name of the label column, or its
+    number if there is no header.
     """
     if suffix_of(path) not in TEXTS:
         return Layout()

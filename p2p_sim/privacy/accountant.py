@@ -17,8 +17,8 @@ _PRECISION = 1e-9
 class Accountant(PlainNumbers, ABC):
     """Privacy of one user's label against one observer: δ at a given ε, and ε at a given δ.
 
-    A subclass for a new observer or mechanism defines `delta` and `conditions`; it also defines `epsilon` if it has a
-    better way to ε than bisection. All other methods follow from these. NumPy's numbers are converted to Python's.
+    A subclass for a new observer or mechanism defines `delta` and `conditions`; it also defines `epsilon` if ε is not
+    found by bisection. All other methods follow from these. NumPy's numbers are converted to Python's.
 
     requires: requirements on the situation in which a bound is used, in the order in which they are checked.
     """
@@ -66,16 +66,17 @@ class Accountant(PlainNumbers, ABC):
 
     @property
     def pure_epsilon(self) -> float:
-        """A number with δ(ε) = 0 for every ε at or above it (pure differential privacy); infinite if none is known."""
+        """A number such that δ(ε) = 0 for every ε from it on (pure differential privacy); infinite if none is known."""
         return math.inf
 
     @property
     def least_delta(self) -> float:
         """The smallest δ at which ε is computed where the whole curve δ(ε) is needed, such as for the privacy of
-        several releases together: 1e-18.
+        several releases together. By default it is 1e-18.
 
-        In such a computation, privacy losses above the ε at this δ count as infinite: as a failure of all privacy, with
-        a probability of about this δ. A subclass gives a larger value if it cannot compute ε at so small a δ.
+        In such a computation, privacy losses above the ε at this δ count as infinite, that is, as a failure of all
+        privacy; its probability is approximately this δ. A subclass gives a larger value if it cannot compute ε at so
+        small a δ.
         """
         return TAIL
 

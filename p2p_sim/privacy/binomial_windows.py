@@ -1,8 +1,8 @@
 """Binomial probabilities on windows, which are ranges of whole numbers that hold nearly all the mass.
 
 Errors of rounding are bounded as follows, with u = 2^-53. A sum, product or quotient is off by a factor within 1 ± u,
-or, where it is subnormal, by at most 2^-1075. All terms here are non-negative, so a sum of N terms in any order adds
-(N-1)u and a convolution or a matrix product of N terms adds (N+1)u.
+or, where it is subnormal, by at most 2^-1075. All terms here are non-negative, so a sum of N terms in any order adds a
+relative error of (N-1)u. A convolution or a matrix product of N terms adds (N+1)u.
 """
 
 import math
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 _LONG = 100
-"""Length of a window above which its products may overflow if they start with one."""
+"""Length of a window above which the products of `binomial_columns` may overflow if they start with 1."""
 _WIDE = 300
 """From this number of columns on, products are computed row by row, since this is then faster."""
 UNIT = 2.0**-53
@@ -24,7 +24,9 @@ UNIT = 2.0**-53
 SUBNORMAL = 2.0**-1074
 """The smallest positive number."""
 NARROW = 0.05
-"""About the largest relative change of δ within a block of successive numbers of submissions, for reported values."""
+"""Approximately the largest relative change of δ within a block of successive numbers of submissions, for reported
+values.
+"""
 LEAST = 1e-300
 """The smallest θ, and the smallest α above 0. With this limit all odds are normal numbers for up to 10^7 users and
 10^10 submissions."""
@@ -54,8 +56,8 @@ def bernstein_window(mean: float, variance: float, largest: int, log_tail: float
     """A window [first, last]; a sum of independent bits lies outside it with probability at most 2 exp(log_tail).
 
     By Bernstein's inequality the sum exceeds its mean by more than s with probability at most
-    exp(-s² / (2(variance + s/3))), and falls below it by more than s likewise. The window is 1e-6 wider, more than
-    rounding requires for up to 10^9 bits.
+    exp(-s² / (2(variance + s/3))), and falls below it by more than s with at most the same probability. The window is
+    1e-6 wider, which is more than rounding requires for up to 10^9 bits.
 
     Args:
         mean, variance: mean and variance of the sum.
@@ -86,12 +88,13 @@ def binomial_columns(first: int, last: int, trials: int | Floats, odds: Floats) 
     How it is computed: in each column Pr[k+1]/Pr[k] = R(k) = (trials-k)/(k+1) · odds. So the products of these ratios,
     from the first value on, are proportional to the probabilities, whatever number they start with; dividing by their
     sum makes them probabilities. In long ranges the products start with a power of two that makes the largest product
-    about one, lest they overflow. If they overflow nevertheless, they start at the mode and go up by min(1, R), down by
-    min(1, 1/R).
+    approximately 1, so that they do not overflow. If they overflow nevertheless, they start at the mode: a step up
+    multiplies by min(1, R), and a step down by min(1, 1/R).
 
     Why the error is so small: a ratio is off by 4u, which includes 2u for the odds, and its inverse by 5u. Each step of
-    a product adds u. So a product is off by at most 6u(K-1), and the sum by (K-1)u more. Together that is (13K - 12)u <
-    16u (K + 1). Products fall away from the mode, and their sum is at least a half; this bounds underflow.
+    a product adds u. So a product is off by at most 6u(K-1), and the sum by (K-1)u more. Together that is
+    (13K - 12)u < 16u (K + 1). Away from the mode the products become smaller, and their sum is at least a half; this
+    bounds underflow.
 
     Args:
         first, last: the least and the largest value k. trials: one number, or one for each column; `last` may exceed
@@ -129,8 +132,8 @@ def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats)
                 np.multiply(weights[row], (trials - at) * finite / (at + 1.0), out=weights[row + 1])
         sums = weights.sum(axis=0)
         if not np.all(np.isfinite(sums)):
-            # where products overflow, start at the mode, and go up by min(1, R) and down by min(1, 1/R): none of these
-            # exceeds one
+            # where products overflow, start at the mode: a step up multiplies by min(1, R), and a step down by
+            # min(1, 1/R), so that no product exceeds 1
             ratios = np.maximum(trials - k[:, None], 0.0) * finite / (k + 1.0)[:, None]
             weights[0] = 1.0
             np.cumprod(np.minimum(ratios, 1.0), axis=0, out=weights[1:])
@@ -146,7 +149,7 @@ def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats)
 
 def _starts(first: int, trials: int | Floats, odds: Floats) -> Floats:
     """The numbers (columns,) with which the products of ratios of binomial probabilities start in each column, so that
-    the product at the mode is about 1.
+    the product at the mode is approximately 1.
 
     The products run from the value `first` up. Each number is a power of two and at least 2^-900, hence not subnormal,
     so that multiplying by it rounds nothing.
@@ -239,16 +242,16 @@ class SubmissionCounts:
         Args:
             trials, rate: parameters of the binomial law of t. sources: number of users whose labels can be
             submitted; it decides how fast δ changes with t. log_tail: ln of the probability that may be left out on
-            each side of the mean; -inf: nothing is left out, and every t is a block. log_delta: ln of about the δ
-            that is computed; a smaller δ changes faster with t, so that blocks are narrower. change: about the
-            share by which δ may change within a block.
+            each side of the mean; -inf: nothing is left out, and every t is a block. log_delta: ln of the δ that is
+            computed, approximately; a smaller δ changes faster with t, so that blocks are narrower. change:
+            approximately the share by which δ may change within a block.
         """
         if rate == 1.0:
             return SubmissionCounts((trials,), np.ones(1), np.ones(1), 0.0, log_tail)
         mean, variance = trials * rate, trials * rate * (1.0 - rate)
         first, last = bernstein_window(mean, variance, trials, log_tail)
         mass = binomial_pmf(first, last, trials, rate)
-        # width of a block about the mean: d ln δ / d ln t is about -ln δ / (1 + t/sources) in the Gaussian limit
+        # width of a block near the mean: d ln δ / d ln t is approximately -ln δ / (1 + t/sources) in the Gaussian limit
         slope = max(-log_delta, 1.0) / (1.0 + mean / sources)
         narrow = 0.0 if math.isinf(log_tail) else change * mean / slope
         # width of a block whose end nearer the mean is t: it grows with the square of t's distance from the mean

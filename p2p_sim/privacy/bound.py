@@ -1,7 +1,7 @@
 """Privacy statements: bounds of ε with their observer and conditions; and checks of the numbers that accountants take.
 
-A number outside its range is refused in one line. NumPy's numbers are converted to Python's, because arithmetic in
-single precision would void a certified bound.
+A number outside its range is refused with a message of one line. NumPy's numbers are converted to Python's, because
+arithmetic in single precision would void a certified bound.
 """
 
 import math
@@ -34,7 +34,7 @@ SEES_AT_MOST = {
 An eavesdropper sees every noisy label with its owner. All other observers' views of labels follow from these labels.
 """
 REALISED = "the realised network"
-"""The value of `PrivacyBound.conditional_on` for a bound that holds for the network as it turned out."""
+"""The value of `PrivacyBound.conditional_on` for a bound that takes what happened on the network as given."""
 EXACT = 1e-4
 """Two bounds are called exact if their distance is at most this share of the upper bound."""
 LARGEST_CLUSTER = 10_000_000
@@ -63,9 +63,9 @@ class Bracket:
 
 
 def identifier_of(condition: str) -> str:
-    """The short name of a condition under which a bound of ε holds, such as in a list of conditions to compare. A
-    condition of this package is a text that has such a name as an attribute; plain text, which a plug-in may give, gets
-    the name "claimed".
+    """The short name of a condition under which a bound of ε holds, by which conditions can be compared. A condition of
+    this package is a text that has such a name as an attribute. A plug-in may give plain text instead, whose name is
+    "claimed".
     """
     return condition.identifier if isinstance(condition, Condition) else CLAIMED
 
@@ -139,15 +139,15 @@ class PrivacyBound:
 
 
 def common_observer(observers: Iterable[str]) -> str:
-    """The strongest observer who sees only what all the given ones see too, so that all their bounds of ε hold for her.
+    """The strongest observer who sees only what each given observer sees, too; all their bounds of ε hold for her.
 
     Args:
         observers: names, at least one: learner, learner-times (the learner with arrival times), peer, coalition
-        (members and learner together) or eavesdropper. A plug-in may use another name; nothing is known of what such an
+        (members and learner together) or eavesdropper. A plug-in may use another name. Nothing is known of what such an
         observer sees, so that she has no common observer except with herself.
 
     Raises:
-        ValueError: there is no such observer, as for the learner and a peer, who does not see the submissions.
+        ValueError: there is no such observer; an example is the learner with a peer, who does not see the submissions.
     """
     # in a fixed order, in which unknown observers come last
     named = sorted(set(observers), key=lambda name: (OBSERVERS.index(name) if name in OBSERVERS else math.inf, name))
@@ -165,7 +165,7 @@ def worst_bound(bounds: Sequence[PrivacyBound]) -> PrivacyBound:
     """One privacy statement that holds for all users together, each of whom has one of the given statements.
 
     It has the largest bounds, all conditions, and the words for how the largest upper bound was computed. Its observer
-    is the strongest one who sees only what the observers of all statements see. The lower bound is 0 if observers
+    is the strongest one who sees only what the observer of each statement sees, too. The lower bound is 0 if observers
     differ, since a lower bound for a stronger observer says nothing of a weaker one.
 
     Args:
@@ -226,7 +226,7 @@ ASKED = {
     *("delta", "epsilon", "certified_delta", "profile", "satisfies", "user_delta"),
     *("renyi", "gdp", "pld", "best_share", "delta_of", "of_mean"),
 }
-"""Methods that take numbers; they belong to accountants and to laws of the number of runs."""
+"""Names of methods that take numbers, in classes of accountants and in classes of laws of a random number of runs."""
 
 
 def plain(value: Any) -> Any:

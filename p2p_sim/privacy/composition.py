@@ -1,10 +1,10 @@
 """Composition of several releases about the same users: dp-accounting convolves their privacy losses.
 
-Every release is represented by one pair of laws that dominates all its data sets and both directions (`LossLaw`).
-Composing instead the laws of the data set that is worst for one release can be wrong by a factor of 25. The noise of
-the releases must be independent. Rounds that repeat a noisy label are one exchange, `LabelExchange(..., rounds=R)`; if
-they were composed as separate releases, ε could be too small. Disjoint clusters need no composition: the largest of
-their ε holds.
+Every release is represented by one pair of laws that dominates all its data sets and both directions (`LossLaw`). If
+the laws of the data set that is worst for one release were composed instead, the result could be wrong by a factor of
+25. The noise of the releases must be independent. Rounds that repeat a noisy label are one exchange,
+`LabelExchange(..., rounds=R)`; if they were composed as separate releases, ε could be too small. Disjoint clusters need
+no composition: the largest of their values of ε holds.
 """
 
 import math
@@ -32,8 +32,8 @@ from p2p_sim.privacy.dominating_law import PrivacyLossDistribution, library_of_p
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
 FLOOR = 1e-14
-"""Smallest δ at which ε is computed for few releases. At a smaller δ the rounding of convolutions is not small beside
-δ."""
+"""Smallest δ at which ε is computed for few releases. At a smaller δ, the rounding errors of convolutions are not small
+compared with δ."""
 BASIS = "composed privacy loss distributions, pessimistic"
 LARGEST_TIMES = 1_000_000
 _BINS_OF_ONE, _BINS_OF_ALL = 80, 2**18
@@ -141,8 +141,8 @@ class Composition(Accountant):
         `least_delta` must not be relied on, because of rounding.
 
         Args:
-            interval: width of the bins of the privacy loss; None: 1/80 of the largest finite loss of the release for
-            which this loss is smallest, or more where there would be over 2^18 bins.
+            interval: width of the bins of the privacy loss. None: each release has a largest finite loss; the width is
+            1/80 of the smallest of these, or more if there would be over 2^18 bins.
         """
         return _composed(self, self._step if interval is None else interval)
 
@@ -180,10 +180,11 @@ class Composition(Accountant):
     def _attained(self, delta: float) -> float:
         """A lower bound of ε at δ of all releases together; 0 if none is known.
 
-        It comes from one data set, and uses only some of the releases, which is allowed, since seeing fewer releases
-        reveals less. A release is used if the probabilities of what its observer sees under both labels of the target
-        are known, if its bound is about labels, and if its observer is the one of the composition. The composition's
-        observer is the strongest one who sees, of each release, at most what that release's own observer sees.
+        It comes from one data set and uses only some of the releases. This is allowed, since seeing fewer releases
+        reveals less. A release is used if three things hold: the probabilities of what its observer sees under both
+        labels of the target are known, its bound is about labels, and its observer is the one of the composition. The
+        composition's observer is the strongest one who sees, of each release, at most what that release's own observer
+        sees.
         """
         each = [
             (getattr(release, "attained_pair", lambda: None)(), count)
@@ -263,10 +264,10 @@ class Composition(Accountant):
 
     @cached_property
     def _step(self) -> float:
-        """Width of the bins of the privacy loss: 1/80 of the largest finite loss of the release for which this loss is
-        smallest.
+        """Width of the bins of the privacy loss. Each release has a largest finite loss; the width is 1/80 of the
+        smallest of these.
 
-        The bins are wider where the sum of all losses would need more than 2^18 of them.
+        The bins are wider if the sum of all losses would need more than 2^18 of them.
         """
         laws, width = [loss_law(release) for release in self.releases], 0.0
         for law, count in zip(laws, self.times, strict=True):
@@ -293,11 +294,11 @@ def compose(exchanges: Sequence[Accountant | RunRelease], delta: float) -> Priva
     Args:
         exchanges: accountants of the releases, at least one; an accountant may be repeated. No two releases may share
         noise. For a `RunRelease` (`p2p_sim.release`) this is checked; for all others it is a condition of the bound.
-        delta: δ, at least 1e-14 (more above 300 releases) and below 1.
+        delta: δ, below 1 and at least 1e-14; for more than 300 releases the least δ is larger.
 
     Raises:
-        ValueError: δ is too small, there is no release, two releases are known to share noise, or no ε holds, as where
-            labels are not flipped (α = 0).
+        ValueError: δ is too small, there is no release, two releases are known to share noise, or no ε holds, for
+            example because labels are not flipped (α = 0).
     """
     check_delta(delta)
     times = Counter(exchanges)

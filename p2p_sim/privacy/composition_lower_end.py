@@ -2,13 +2,13 @@
 
 In this data set all users but the target hold label 0; the target's label is 0 or 1. With fresh noise the releases are
 independent given the labels. Each outcome of a release gets a score: the logarithm of its likelihood ratio, rounded to
-whole steps. The sum of the scores is a post-processing of all views. With P and Q the laws of the views under the
-target's two labels, for every s
+whole steps. The sum of the scores is a post-processing of all views. Let P and Q be the laws of the views under the
+target's two labels. Then, for every number s,
 
     ε(δ) >= ln((P[sum >= s] - δ) / Q[sum >= s]).
 
-Scores may be rounded, since any scores give a lower bound. Let u = 2^-53. All terms of the convolutions are
-non-negative. The probabilities of a sum of N scores with K values have a relative error below N (K + 2) · 8u, which is
+Scores may be rounded, since any scores give a lower bound. Let u = 2^-53. Because all terms of the convolutions are
+non-negative, the probabilities of a sum of N scores with K values have a relative error below N (K + 2) · 8u, which is
 allowed for. Any probability that is cut off is added to Q.
 """
 
@@ -22,9 +22,9 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import UNIT, Floats
 
 _STEPS = 4096
-"""The range of the sum of scores has about this number of steps."""
+"""Approximate number of steps in the range of the sum of scores."""
 _REACH = 28.0
-"""Width of this range, about, in standard deviations of the sum of scores."""
+"""Approximate width of this range, in standard deviations of the sum of scores."""
 _CUT = 1e-30
 """Values of at most this probability are cut off at the ends of a law."""
 
@@ -57,8 +57,8 @@ def composed_epsilon(pairs: Sequence[AttainedPair], times: Sequence[int], delta:
 
 
 class ScoreLaw(NamedTuple):
-    """The law of a sum of scores: the probabilities of the values `first`, first + 1, ..., and a bound of the
-    probability cut off.
+    """The law of a sum of scores: the probabilities of the values `first`, first + 1, ..., and a bound `cut` of the
+    probability that was cut off.
     """
 
     probabilities: Floats
@@ -80,7 +80,7 @@ def _one_way(pairs: Sequence[AttainedPair], times: Sequence[int], delta: float, 
     """
     ways = [(pair.label_one, pair.label_zero) if swapped else (pair.label_zero, pair.label_one) for pair in pairs]
     losses = [_losses(p, q) for p, q in ways]
-    # width of a step: the range of the sum about its mean has about `_STEPS` steps
+    # width of a step: the range of the sum around its mean has approximately `_STEPS` steps
     spread = math.sqrt(sum(n * float(p @ loss**2) for (p, _), loss, n in zip(ways, losses, times, strict=True)))
     step = max((_REACH * spread + max(float(np.abs(loss).max()) for loss in losses)) / _STEPS, 1e-12)
     # the laws of the sum under P, rounded down, and under Q, rounded up
@@ -120,8 +120,8 @@ def _losses(p: Floats, q: Floats) -> Floats:
 
 
 def _power(law: Floats, first: int, count: int) -> ScoreLaw:
-    """The law of the sum of `count` independent whole numbers, each with probabilities `law` of first, first + 1, and
-    so on.
+    """The law of the sum of `count` independent whole numbers. Each of them has the values first, first + 1, ... with
+    the probabilities `law`.
 
     The result has the smallest value, the probabilities from there on, and an upper bound of the probability that was
     cut off at the ends. It is computed by repeated squaring.
@@ -139,7 +139,9 @@ def _power(law: Floats, first: int, count: int) -> ScoreLaw:
 
 
 def _trim(law: Floats, first: int) -> ScoreLaw:
-    """The law with probabilities `law` of first, first + 1, ..., without the improbable values at its ends."""
+    """The law of a number with the values first, first + 1, ... and their probabilities `law`, without the improbable
+    values at its ends.
+    """
     large = np.flatnonzero(law > _CUT)
     low, high = int(large[0]), int(large[-1]) + 1
     return ScoreLaw(law[low:high], first + low, float(law[:low].sum() + law[high:].sum()) + len(law) * 1e-300)

@@ -3,7 +3,7 @@
 from typing import Self
 
 CLAIMED = "claimed"
-"""Identifier of a condition that is a plain `str`, as in plug-ins."""
+"""Identifier of every condition that is a plain `str` without an identifier of its own, as in plug-ins."""
 
 
 class Condition(str):
@@ -70,7 +70,8 @@ WITHIN_ONE = {
     repeats.identifier: Condition(repeats.identifier, f"within one exchange, {repeats}")
     for repeats in (ONE_LABEL, ONE_VECTOR, UNIFORM_PEERS, INDEPENDENT_FETCHES)
 }
-"""By identifier: each condition that says that a user repeats her message, reworded for composed exchanges."""
+"""The conditions that say that a user repeats her message, by identifier. Each is reworded for a composition of
+exchanges."""
 
 PUBLIC_PRIOR = Condition("public-prior", "the prior is public and does not come from the labels")
 PUBLIC_GRID = Condition(

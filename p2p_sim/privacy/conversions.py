@@ -1,4 +1,4 @@
-"""Privacy in other terms than (ε, δ): each function takes an accountant and converts its δ(ε).
+"""Privacy in other terms than (ε, δ). Each function takes an accountant and converts its δ(ε).
 
 The functions `pld`, `renyi` and `gdp` use the accountant's `loss_law`. If the accountant has a method of the same name,
 which may give a better bound, the function calls this method instead.
@@ -31,7 +31,7 @@ def loss_law(model: Accountant) -> LossLaw:
 
 @plain_arguments
 def pld(model: Accountant, interval: float | None = None) -> PrivacyLossDistribution:
-    """The accountant's δ(ε) as dp-accounting's privacy loss distribution: pessimistic, the same in both directions.
+    """The accountant's δ(ε) as a privacy loss distribution of dp-accounting. It is pessimistic, and the same both ways.
 
     It may be composed with the distributions of mechanisms with independent noise, but not with a copy of itself that
     stands for the same noise.
@@ -64,7 +64,7 @@ def renyi(model: Accountant, order: float) -> float:
 def gdp(model: Accountant, beside: float = 0.0) -> float:
     """Certified μ: at every ε, δ(ε) is at most that of a μ-GDP (Gaussian) mechanism plus the probability `beside`.
 
-    It is infinite if no μ is found.
+    The result is infinite if no μ is found.
     """
     own: Callable[[float], float] | None = getattr(model, "gdp", None)
     return own(beside) if own else loss_law(model).gdp(beside)
@@ -74,8 +74,8 @@ def _certified_deltas(model: Accountant, epsilons: list[float], pure: float) -> 
     """The upper bound of δ(ε) at each of the given ε, as a dict from ε to δ.
 
     Args:
-        pure: an ε from which on δ is 0 (pure differential privacy); infinite if none is known. The result is 0 from
-        there on.
+        pure: an ε at which δ is 0 (pure differential privacy); infinite if none is known. From this ε on, the result is
+        0.
     """
     return {
         epsilon: 0.0 if epsilon >= pure else bracket.upper

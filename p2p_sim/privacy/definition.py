@@ -1,15 +1,17 @@
-"""δ(ε) of the label exchange straight from its definition, as a sum over views, for tiny clusters.
+"""δ(ε) of the label exchange, computed directly from its definition as a sum over views, for tiny clusters.
 
-This is the exchange of Algorithm 2, in which nothing is lost and nobody falls back on her own label. The learner of one
-cluster sees for each user which label the user submitted, or that she submitted none: this is the learner's view. For
-labels y of the n users let P_y be the law of the view. The exchange is (ε, δ)-private for labels if P_y(S) <= e^ε
-P_y'(S) + δ for all y and y' that differ in one user's label, and all sets S of views. So the smallest δ at an ε is
+The exchange is Algorithm 2 of the clustering paper (Esfandiari et al.); nothing is lost, and nobody falls back on her
+own label. In one cluster the learner sees for each user which label the user submitted, or that she submitted none:
+this is the learner's view. For labels y of the n users let P_y be the law of the view. The exchange is (ε, δ)-private
+for labels if P_y(S) <= e^ε P_y'(S) + δ for all y and y' that differ in one user's label and for all sets S of views. So
+the smallest δ at an ε is
 
     δ(ε) = max over y, y' of  Σ_views max(0, P_y(view) - e^ε P_y'(view)).
 
-Let J = (J_1, ..., J_K) be the numbers of noisy labels of each class. Given J, each submission is a draw from J/n,
-whoever made it. So only the numbers R = (R_1, ..., R_K) of submitted labels of each class tell y from y'. Let
-t = Σ_k R_k be the number of submissions, and θ the probability with which a user submits. Then
+Let J = (J_1, ..., J_K) be the numbers of noisy labels of each of K classes. Given J, each submission is a draw from the
+distribution J/n, whichever user submits it. So only the numbers R = (R_1, ..., R_K) of submitted labels of each class
+can distinguish y from y'. Let t = Σ_k R_k be the number of submissions, and θ the probability with which a user
+submits. Then
 
     P_y(R) = Bin(t; n, θ) Σ_J Pr[J | y] Multinomial(R; t, J/n).
 
@@ -28,22 +30,22 @@ Counts = tuple[int, ...]
 
 
 def delta_by_summation(n: int, num_classes: int, flip_prob: float, sampling_rate: float, epsilon: float) -> Bracket:
-    """Bounds of the learner's δ(ε) in a cluster of n users, straight from the definition; the two bounds differ by
-    rounding alone.
+    """A lower and an upper bound of the learner's δ(ε) in a cluster of n users, directly from the definition; the two
+    bounds differ only by rounding.
 
     Args:
-        n: users, few. num_classes: K. flip_prob: α. sampling_rate: θ. epsilon: ε, at least 0.
+        n: number of users, which must be small. num_classes: K. flip_prob: α. sampling_rate: θ. epsilon: ε, at least 0.
 
-    Rounding, with u = 2⁻⁵³. All relative errors of P and Q in a term max(0, P - e^ε Q) are covered by the number
-    `slack` in the code. Every summand of P and Q is a product of non-negative numbers. These are n probabilities of
-    flips, each of which adds (K + 4)u with its sum of K terms; at most n shares, whose powers add 2u each; and whole
-    numbers. The sum over N noisy counts adds (N+1)u, and e^ε adds 2u (an ulp, measured). `slack` has (K + 13)u in
-    reserve. The probability of the number t of submissions adds 4nu; sums over views and t add their number of terms
-    times u. Underflow adds at most the smallest positive number for each operation, times 1 + e^ε. t = 0 is left out,
-    as nothing is seen then.
+    Rounding, with u = 2⁻⁵³. P and Q are the probabilities of a view with the two labels of the target. All relative
+    errors of P and Q in a term max(0, P - e^ε Q) are covered by the number `slack` in the code. Every summand of P and
+    Q is a product of non-negative numbers. These are n probabilities of flips, each of which adds (K + 4)u with its sum
+    of K terms; at most n shares, whose powers add 2u each; and whole numbers. The sum over the N possible values of J
+    adds (N+1)u, and e^ε adds 2u (an ulp, measured). `slack` has (K + 13)u in reserve. The probability of the number t
+    of submissions adds 4nu; sums over views and t add their number of terms times u. Underflow adds at most the
+    smallest positive number for each operation, times 1 + e^ε. t = 0 is left out, since then nothing is seen.
     """
     grow, best = math.exp(epsilon), [0.0, 0.0]
-    # Bin(t; n, θ), and Multinomial(R; t, J/n) for each t: (noisy counts J, submitted counts R)
+    # for each t: Bin(t; n, θ), and the table of Multinomial(R; t, J/n) with a row for each J and a column for each R
     mass = [math.comb(n, t) * sampling_rate**t * (1.0 - sampling_rate) ** (n - t) for t in range(n + 1)]
     tables = [_releases(n, num_classes, t) for t in range(n + 1)]
     counts, views = len(tables[-1]), sum(table.shape[1] for table in tables)
@@ -76,12 +78,13 @@ def compositions(total: int, parts: int) -> tuple[Counts, ...]:
 
 @lru_cache(maxsize=256)
 def _releases(n: int, num_classes: int, t: int) -> Floats:
-    """The probability of each vector of class counts of t submitted labels, given each vector of class counts of n
-    noisy labels.
+    """A table of probabilities: of each vector of class counts of t submitted labels, given each vector of class counts
+    of n noisy labels.
 
-    Class counts J = (J_1, ..., J_K) say how many labels are in each of K classes. The table has a row for each J of the
-    n noisy labels, and a column for each R of the t submitted labels; the entry is Multinomial(R; t, J/n), since each
-    submission is a random user's noisy label. Rows and columns are in the order of `compositions`.
+    Class counts J = (J_1, ..., J_K) are the numbers of labels in each of K classes. The table has a row for each
+    possible J of the n noisy labels, and a column for each possible R of the t submitted labels. The entry is
+    Multinomial(R; t, J/n), since each submission is a random user's noisy label. Rows and columns are in the order of
+    `compositions`.
     """
     noisy = np.array(compositions(n, num_classes), dtype=np.float64)
     released = np.array(compositions(t, num_classes), dtype=np.float64)
@@ -91,18 +94,18 @@ def _releases(n: int, num_classes: int, t: int) -> Floats:
 
 @lru_cache(maxsize=4096)
 def _noisy(n: int, num_classes: int, flip_prob: float, labels: Counts) -> Floats:
-    """The law of the class counts J of noisy labels, given the class counts `labels` of true labels; J in the order of
-    `compositions`.
+    """The law of the class counts J of noisy labels, given the class counts `labels` of true labels. Its entries are in
+    the order of `compositions`.
 
-    It is computed user by user, with an axis for each class but the last.
+    It is computed user by user, as an array with an axis for each class except the last.
     """
     law = np.zeros((n + 1,) * (num_classes - 1))
     law[(0,) * (num_classes - 1)] = 1.0
     for true, count in enumerate(labels):
         chances = [1.0 - flip_prob if noisy == true else flip_prob / (num_classes - 1) for noisy in range(num_classes)]
         for _ in range(count):
-            # one more user: her noisy label moves the law by one along its class's axis, unless its class is the last;
-            # nothing is rolled over an axis's end, since there are fewer than n users so far
+            # one more user: her noisy label moves the law by one along the axis of the label's class, unless this class
+            # is the last; nothing is rolled over the end of an axis, since fewer than n users were added before
             moved = [np.roll(law, 1, axis=noisy) for noisy in range(num_classes - 1)]
             law = np.asarray(sum(chance * each for chance, each in zip(chances, [*moved, law], strict=True)))
     return np.array([law[counts[:-1]] for counts in compositions(n, num_classes)])

@@ -1,7 +1,7 @@
 """A cache on disk for results of accountants, such as brackets of ε at δ.
 
-A result depends only on its arguments and on the code that computes it. So it is kept under the name of its function,
-its arguments and `version()`. The version changes with the code, and with the libraries that the code uses.
+A result depends only on its arguments and on the code that computes it. So its key is the name of the function, the
+arguments and `version()`. The version changes with the code, and with the libraries that the code uses.
 
 The environment variable `P2P_SIM_CACHE` names the cache's folder; "off" turns the cache off. The default is p2p-sim's
 folder among the user's caches. A damaged file never stops a computation: a result that cannot be read and checked is
@@ -27,10 +27,10 @@ from p2p_sim.privacy.bound import Bracket
 VARIABLE, OFF = "P2P_SIM_CACHE", "off"
 NAME = "accountant.sqlite3"
 LARGEST = 256 * 2**20
-"""If the file has more bytes than this, it is deleted and begun anew."""
+"""If the cache's file has more bytes than this, it is deleted and begun anew."""
 IN_MEMORY = 65_536
 LIBRARIES = ("numpy", "scipy", "dp-accounting")
-"""The libraries that accountants compute with."""
+"""The libraries with which accountants compute."""
 _IMPORTED = time.time()
 _WAIT_S = 2.0
 
@@ -76,7 +76,7 @@ def folder(named: str | None) -> Path | None:
 
 
 def sources() -> dict[str, Path]:
-    """The files whose code decides kept results, by path relative to the package: those of the accountants
+    """The files with the code on which kept results depend, by path relative to the package: those of the accountants
     (p2p_sim/privacy), of the helpers that they import (p2p_sim/base) and of the package itself.
 
     The `__init__.pyi` files, in which packages look up their names, are among them.

@@ -1,18 +1,20 @@
 """A finite law of the privacy loss that dominates a mechanism, made from certified values of its δ(ε).
 
 **Derivation.** The exact δ(ε) of a mechanism is the largest hockey-stick divergence over all neighbouring data sets, in
-both directions. As a function of x = e^ε, this δ is convex and does not increase, since it is a supremum of such
-functions. Let U be certified upper bounds of the exact δ on a grid of ε from 0 to `top`. Let F be the largest convex
-function below the points of U; F is nowhere below the exact δ. Since both directions are counted, the exact δ obeys
+both directions. As a function of x = e^ε, this δ is convex and does not increase, since it is a supremum of functions
+that are convex and do not increase. Let U be certified upper bounds of the exact δ on a grid of ε from 0 to `top`. Let
+F be the largest convex function below the points of U; F is nowhere below the exact δ. Since both directions are
+counted, the exact δ obeys
 
     δ(-ε) = 1 - e^-ε (1 - δ(ε)),
 
-a map that keeps convex functions convex. This equation continues F to ε < 0. So continued, F falls from 1, is convex in
-x, and is at least max(0, 1 - x). So F is δ(ε) of a pair of laws, which dominates every neighbouring pair (Zhu, Dong and
-Wang 2022, Proposition 10 and Theorem 10), also in adaptive compositions. The pair's privacy loss has finitely many
-values. There is a mass at every vertex of F, at ε and at -ε, in the ratio e^ε, and the mass δ(top) at infinity. For
-composition the loss must be a multiple of a fixed interval. If a vertex is at no multiple, its mass is split between
-the two nearest multiples, so that both laws keep their mass. This replaces F by a chord ("connect the dots").
+This equation continues F to ε < 0, and keeps it convex there. The continued F falls from 1, is convex in x, and is at
+least max(0, 1 - x). So F is δ(ε) of a pair of laws, which dominates every neighbouring pair (Zhu, Dong and Wang 2022,
+Proposition 10 and Theorem 10), also in adaptive compositions. The pair's privacy loss has finitely many values. Each
+vertex of F gives two masses, one at the loss ε and one at -ε; the first is e^ε times the second. The mass δ(top) lies
+at infinity. For composition, every loss must be a multiple of a fixed interval. If a vertex is at no multiple, its mass
+is split between the two nearest multiples, so that both laws keep their mass. This replaces F by a chord ("connect the
+dots").
 """
 
 import itertools
@@ -31,7 +33,7 @@ else:
     PrivacyLossDistribution = Any  # accountants also work where dp-accounting is not installed
 
 NODES = 96
-"""Number of ε above 0 at which δ is computed, denser towards 0."""
+"""Number of values of ε above 0 at which δ is computed. They are denser towards 0."""
 TAIL = 1e-18
 """Default of `Accountant.least_delta`: privacy losses above the ε at this δ count as infinite."""
 _BINS = 1000
@@ -61,7 +63,7 @@ def library_of_plds() -> Any:
 
 @dataclass(frozen=True)
 class LossLaw:
-    """The law of the privacy loss of a pair of laws that dominates a mechanism, the same in both directions.
+    """The law of the privacy loss of a pair of laws that dominates a mechanism. It is the same in both directions.
 
     losses: (v,) values of the loss that are at least 0, ascending. masses: (v,) their probabilities. The loss -l has
         e^-l times the probability of the loss l > 0.
@@ -79,7 +81,8 @@ class LossLaw:
         """The loss law that follows from certified values of δ(ε).
 
         Args:
-            epsilons: (k,), k at least 1, ascending from 0. deltas: (k,) in [0, 1]. pure: an ε at which δ is 0, if any.
+            epsilons: (k,), k at least 1, ascending from 0. deltas: (k,) values of δ in [0, 1], one for each ε. pure: an
+            ε at which δ is 0; infinity if none is known.
         """
         at, upper = np.asarray(epsilons, dtype=np.float64), np.minimum.accumulate(np.asarray(deltas, dtype=np.float64))
         # the vertices of F: the points at which the slope in e^ε rises
@@ -161,7 +164,7 @@ class LossLaw:
     def renyi(self, order: float) -> float:
         """Certified Rényi ε of an order above 1; infinite if the loss may be infinite.
 
-        The Rényi divergence increases with an integral of δ(ε) with positive weights, so that it is largest for the
+        The Rényi divergence increases with an integral of δ(ε) with positive weights. So it is largest for the
         dominating pair.
         """
         if not 1.0 < order < math.inf:
@@ -179,12 +182,12 @@ class LossLaw:
         """Certified μ: at every ε the δ(ε) that this law bounds is at most the δ(ε) of a μ-GDP (Gaussian) mechanism
         plus `beside`.
 
-        How a μ is tested: let F be the δ(ε) of this law as a function of x = e^ε; F is linear between neighbouring
-        losses. The δ(ε) of the Gaussian mechanism is convex in x, so it lies above each of its tangents. Between two
-        neighbouring points take its tangent at the middle ε. If this tangent is above F - `beside` at both points, then
-        so it is between them, since F and the tangent are linear there; hence the Gaussian δ(ε) is above F - `beside`,
-        too. The test covers all neighbouring points from ε = 0 up to where F is at most `beside`; for ε < 0 the claim
-        follows by symmetry (Dong, Roth and Su 2022, Corollary 2.13).
+        A μ is tested as follows. Let F be the δ(ε) of this law as a function of x = e^ε. F is linear between
+        neighbouring losses. The δ(ε) of the Gaussian mechanism is convex in x, so it lies above each of its tangents.
+        For two neighbouring points, take the tangent at the middle ε. If this tangent is above F - `beside` at both
+        points, then so it is between them, since F and the tangent are linear there; hence the Gaussian δ(ε) is above
+        F - `beside`, too. The test covers all neighbouring points from ε = 0 up to where F is at most `beside`; for ε <
+        0 the claim follows by symmetry (Dong, Roth and Su 2022, Corollary 2.13).
 
         Args:
             beside: a probability, at least 0, by which the law may exceed the Gaussian curve. It allows for rare large
@@ -230,7 +233,7 @@ class LossLaw:
         """This law with its infinite loss replaced by the finite loss `pure`, an ε with δ(ε) = 0, if this ε is known
         and lies above all finite losses.
 
-        No privacy loss exceeds such an ε. Else the law itself is returned.
+        No privacy loss exceeds such an ε. If no such ε is known, the law itself is returned.
         """
         if self.infinite == 0.0 or math.isinf(self.pure) or self.pure <= self.top:
             return self

@@ -115,18 +115,18 @@ def local_advantage(total_variation: float, epsilon: float, num_classes: int) ->
     It is exact for randomised response among all K labels, and for any message about two labels.
 
     Args:
-        total_variation: δ(0) of the message. epsilon: its ε₀, infinite allowed. num_classes: K, at least 2.
+        total_variation: δ(0) of the message. epsilon: ε₀ of the message, perhaps infinite. num_classes: K, at least 2.
     """
     share = 1.0 / num_classes
     return min((1.0 - share) * total_variation, _posterior(share, epsilon) - share) * _UP
 
 
 def deltas_of(law: LossLaw, epsilons: Floats) -> Floats:
-    """Upper bounds of a law's δ(ε) at an array of ε, each at least 0 and perhaps infinite; of the array's shape."""
+    """Upper bounds of a law's δ(ε) at each ε (at least 0, perhaps infinite) of an array, in the array's shape."""
     weights = law.masses * np.exp(-law.losses)
     above = np.append(np.cumsum(law.masses[::-1])[::-1], 0.0)
     neighbour = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
-    # Σ over losses l > ε of mass · (1 - e^(ε-l)), by the sums over all losses from a given one on
+    # Σ over losses l > ε of mass · (1 - e^(ε-l)), computed from sums over each loss and all larger ones
     first = np.searchsorted(law.losses, epsilons, side="right")
     grown = np.exp(np.minimum(epsilons, law.top))
     deltas = law.infinite + above[first] - grown * neighbour[first] + _ROUNDING
@@ -134,7 +134,7 @@ def deltas_of(law: LossLaw, epsilons: Floats) -> Floats:
 
 
 def checked_prior(prior: Prior) -> Floats:
-    """The probabilities (K,) of a prior, largest first; raises ValueError unless it is a prior of at least 2 labels."""
+    """The probabilities (K,) of a prior, largest first; raises ValueError if they are no prior of at least 2 labels."""
     if isinstance(prior, int | float):
         if not 0.0 < prior <= 0.5:
             raise ValueError(f"prior = {prior}: must be above 0 and at most 0.5, for the less likely of two labels")

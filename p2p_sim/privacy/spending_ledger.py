@@ -1,4 +1,5 @@
-"""A ledger of the ε that organisations spend on releases of their rows, and of who has seen the releases."""
+"""A ledger of the ε that organisations spend on releases of their rows (one person's data each), and of who has seen
+the releases."""
 
 import math
 from dataclasses import dataclass, field
@@ -20,10 +21,10 @@ class _Release:
 class ReleaseLedger:
     """The total ε of each organisation's releases; each release counts once, however many organisations have seen it.
 
-    A release is identified by its content. Resending it, passing it on or showing it to many costs no more
+    A release is identified by its content. Resending it, passing it on or showing it to many costs nothing more
     (post-processing). The ε of different releases of the same rows add up (basic composition, δ = 0). For releases of
     disjoint parts of the rows only the largest of the parts' sums counts (parallel composition); the parts must be
-    drawn without looking at the rows. A release that was not paid for cannot be shown.
+    drawn without looking at the rows. A release for which no ε has been entered cannot be shown.
 
     >>> ledger = ReleaseLedger(2)
     >>> ledger.pay(0, b"a model", 1.0)
@@ -39,8 +40,8 @@ class ReleaseLedger:
 
     def pay(self, owner: int, content: bytes, epsilon: float, part: str = WHOLE) -> None:
         """Enter a release with its ε, before anybody sees it. Entering the same content again adds nothing; the larger
-        ε counts. The ε of releases of all rows and of one part add up, but of several disjoint parts only the one with
-        the largest sum counts.
+        ε counts. The ε of releases of all rows and of one part add up. Of several disjoint parts only the one with the
+        largest sum counts.
 
         Args:
             owner: the organisation from whose rows the release was computed, from 0. content: bytes that identify the
@@ -63,7 +64,7 @@ class ReleaseLedger:
         """Enter that the organisation `to` has seen a release; entering it twice changes nothing.
 
         Raises:
-            LookupError: the ledger has no entry that pays for the release.
+            LookupError: no ε has been entered for the release.
         """
         if content not in self._releases:
             raise LookupError(f"organisation {to} was shown a release that no entry of the ledger pays for")
@@ -83,5 +84,5 @@ class ReleaseLedger:
         return whole + max((math.fsum(costs) for costs in parts.values()), default=0.0)
 
     def shown_to(self, owner: int) -> set[int]:
-        """The other organisations that have seen some release of an organisation."""
+        """The other organisations that have seen at least one release of an organisation."""
         return set().union(*(each.seen_by for each in self._releases.values() if each.owner == owner)) - {owner}

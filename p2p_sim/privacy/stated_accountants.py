@@ -11,7 +11,7 @@ from p2p_sim.privacy.where_bounds_hold import ANY_MESSAGE, ANYWHERE
 
 @dataclass(frozen=True)
 class Under(Accountant):
-    """The bounds of another accountant under further conditions, for example that a message's parameters are public.
+    """The bounds of another accountant with further conditions, for example that a message's parameters are public.
 
     Args:
         model: the other accountant. caveats: the further conditions.
@@ -45,8 +45,9 @@ class Under(Accountant):
 class OnePoint(Accountant):
     """The accountant of the worst mechanism for which a single statement, ε at δ, is true.
 
-    This mechanism gives everything away with probability δ; otherwise it flips the label by randomised response at ε.
-    So δ(ε') = δ + (1-δ)(1 - e^(ε'-ε))/(1 + e^-ε) for ε' up to ε (Kairouz, Oh and Viswanath 2015, Theorem 3.4's pair).
+    This mechanism reveals the label with probability δ; otherwise it applies randomised response at ε to the label. So
+    δ(ε') = δ + (1-δ)(1 - e^(ε'-ε))/(1 + e^-ε) for ε' up to ε (the pair of laws in Theorem 3.4 of Kairouz, Oh and
+    Viswanath 2015).
     """
 
     requires = ANYWHERE
@@ -64,8 +65,9 @@ class OnePoint(Accountant):
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ at which this accountant may be asked for ε: the δ of the single statement, since at a smaller
-        δ no finite ε follows from it. If the statement's δ is 0 it is 1e-18, the default for accountants.
+        """The smallest δ at which this accountant may be asked for ε: the δ of the statement, since no finite ε at a
+        smaller δ follows from the statement. If the statement's δ is 0, the result is 1e-18, the default for
+        accountants.
         """
         return self.stated.delta or TAIL
 

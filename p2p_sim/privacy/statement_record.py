@@ -1,7 +1,7 @@
 """Privacy statements as plain values for JSON: whole, or without the numbers that a row of results holds anyway.
 
-A row of results holds ε and δ in columns. The rest of its privacy statements, from the observer to the conditions, is
-the same for many rows and is kept once. This rest, by column of ε, is called the row's *terms*.
+A row of results holds ε and δ in columns. The rest of its privacy statements (observer, adjacency, basis and
+conditions) is the same for many rows and is kept once. This rest, by column of ε, is called the row's *terms*.
 """
 
 import hashlib
@@ -33,10 +33,11 @@ def whole(bound: PrivacyBound) -> dict[str, Any]:
 
 
 def terms(statements: Mapping[str, PrivacyBound | Stated], claimed_by: str = "") -> Terms:
-    """The terms of a row of results: for each column that holds an ε, its privacy statement without the numbers. They
-    are a dict by column with the observer, the adjacency, the basis (how ε was computed), the conditions and who claims
-    them; or, for a paper's ε that does not apply, the identifier and text of the condition that fails. A paper's ε that
-    does apply has no entry.
+    """The terms of a row of results: for each column that holds an ε, its privacy statement without the numbers.
+
+    A column's entry has the observer, the adjacency, the basis (how ε was computed), the conditions and who claims the
+    statement. For a paper's ε that does not apply, the entry has the identifier and text of the condition that fails. A
+    paper's ε that does apply has no entry.
 
     Args:
         statements: by column of ε, a statement of the simulator, or a `Stated`: a paper's ε, or why it does not apply.
@@ -54,7 +55,7 @@ def terms(statements: Mapping[str, PrivacyBound | Stated], claimed_by: str = "")
                     {"id": name, "text": str(condition)}
                     for name, condition in zip(statement.condition_ids, statement.conditions, strict=True)
                 ],
-                # ε₀ of a protocol of one's own is the simulator's statement, whoever wrote the protocol
+                # ε₀ of a plug-in's protocol is the simulator's own statement, whoever wrote the protocol
                 "claimed_by": "" if statement.conditions == PROTOCOL_CONDITIONS else claimed_by,
             }
         elif statement.fails is not None:
@@ -63,10 +64,11 @@ def terms(statements: Mapping[str, PrivacyBound | Stated], claimed_by: str = "")
 
 
 def merged(several: Iterable[Terms]) -> Terms:
-    """The terms of several rows (their privacy statements without the numbers, by column of ε) as one. For each column
-    the entry of the first row that has it stays. The conditions and the bases (how ε was computed) of later rows are
-    added to it, each once, in order, and what it is conditional on is filled in if it is empty. An entry that only says
-    why a paper's bound does not apply adds nothing, and nothing is added to it.
+    """The terms of several rows (their privacy statements without the numbers, by column of ε), merged into one.
+
+    For each column the entry of the first row that has one is kept. The conditions and the bases (how ε was computed)
+    of later rows are added to this entry, each once, in order. If its `conditional_on` is empty, that of a later row is
+    taken. An entry that only says why a paper's bound does not apply adds nothing, and nothing is added to it.
     """
     together: Terms = {}
     for row in several:
@@ -84,18 +86,18 @@ def merged(several: Iterable[Terms]) -> Terms:
 
 
 def identifier(row_terms: Terms) -> str:
-    """Sixteen hexadecimal digits that name a row's terms: equal for equal terms."""
+    """Sixteen hexadecimal digits that identify a row's terms: equal for equal terms."""
     return hashlib.sha256(json.dumps(row_terms, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def statement_of(row: Mapping[str, Any], row_terms: Terms, column: str) -> PrivacyBound | None:
     """The whole privacy statement about one ε of a row, put together from the row's numbers and its terms (the
     statement without the numbers). None if the row has no number in this column, or the terms have no statement about
-    it. Except for the column `epsilon_upper`, the lower bound of ε is 0.
+    the column. Except for the column `epsilon_upper`, the lower bound of ε is 0.
 
     Args:
-        row: by column; it has `delta`, the column that is asked for and, beside `epsilon_upper`, also `epsilon_lower`.
-        row_terms: the row's terms. column: the column of ε.
+        row: the row's values by column: `delta`, the column that is asked for and, if this is `epsilon_upper`, also
+        `epsilon_lower`. row_terms: the row's terms. column: the column of ε.
     """
     here, upper = row_terms.get(column), row.get(column)
     if here is None or upper is None or "not_applicable" in here:

@@ -12,7 +12,8 @@ from p2p_sim.privacy.questions import Question, answering, largest_degree, obser
 from p2p_sim.privacy.randomized_response import local_flip_prob
 
 MOST_COMPARED = 10_000
-"""Largest cluster in which numbers of peers are compared; in larger clusters a majority is hardly ever missed."""
+"""Largest cluster in which numbers of peers are compared. In larger clusters the majority of submissions is nearly
+always the commoner label."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,9 @@ class Calibration:
     flip_prob: α for all clusters. each: α by cluster size. Each α is rounded up to few digits, so that the target holds
         for α as it is printed.
     bound: the statement at `flip_prob`. local: ε₀ of a noisy label alone at `flip_prob`.
-    noise_alone: whether α must be as large as for noise alone (ε₀ at most the target), so that the exchange adds
-    nothing.
-    members: number of members of a coalition, else None.
+    noise_alone: whether α must be as large as for the noise alone, at which ε₀ is at most the target; then the exchange
+        adds nothing.
+    members: number of members if the observer is a coalition, else None.
     """
 
     sampling_rate: float | None
@@ -51,16 +52,16 @@ def calibrated(
     peers: int = 1,
 ) -> Calibration:
     """The smallest flip probabilities α found that bring an observer's ε at δ to the target: one for each cluster size,
-    and their maximum for all clusters. Each is rounded up to few digits; the ε that is certified at the maximum is
-    stated beside it.
+    and their maximum for all clusters. Each is rounded up to few digits. The result also has the ε that is certified at
+    the maximum.
 
     Args:
-        sizes: sizes of the clusters. num_classes: K. sampling_rate: θ, the probability that a user passes a label
-        to the learner; needed if the observer is the learner or a coalition, else None is allowed. epsilon, delta:
-        the target. observer: learner, learner-times (sees arrival times too), peer, coalition or eavesdropper.
-        members: number of members of a coalition, else None. degree: number of neighbours whom each user may ask,
-        on a random regular overlay; None: everybody in her cluster. peers: k, how many peers each user asks; with
-        several she submits the commonest of their noisy labels.
+        sizes: sizes of the clusters. num_classes: K. sampling_rate: θ, the probability that a user passes a label to
+        the learner; needed if the observer is the learner or a coalition, else None is allowed. epsilon, delta: the
+        target. observer: learner, learner-times (sees arrival times too), peer, coalition or eavesdropper. members:
+        number of members if the observer is a coalition, else None. degree: number of neighbours whom each user may
+        ask, on a random regular overlay; None: everybody in her cluster. peers: k, how many peers each user asks; if
+        she asks several, she submits the commonest of their noisy labels.
 
     Raises:
         InputError: when a value is missing or outside its range, or no ε is known for this combination of observer,
@@ -79,7 +80,7 @@ def calibrated(
         )
 
     def certified(alpha: float, size: int) -> bool:
-        # for a majority of labels without noise no figure is known
+        # for a majority of labels without noise no bound is known
         return (alpha > 0.0 or peers == 1) and sees(alpha, size).satisfies(epsilon, delta)
 
     with answering():
@@ -104,9 +105,9 @@ def calibrated(
 
 @dataclass(frozen=True)
 class PeersComparison:
-    """Numbers of peers at the same target: the noise that each needs, and how often it misses a cluster's majority.
+    """For several numbers of peers at the same target: the noise that each number needs, and its probability of error.
 
-    majority: share of a cluster's users who hold its commoner label. calibrations: by number of peers.
+    majority: share of a cluster's users who hold its commoner label. calibrations: by number of peers, the noise.
     errors: by number of peers, the probability that the commoner label is not the majority of submissions; the largest
         over the cluster sizes.
     """
@@ -117,9 +118,9 @@ class PeersComparison:
 
     @property
     def best(self) -> int:
-        """The number of peers with the smallest error, that is, the smallest probability that the majority of
-        submissions is not the commoner label of the cluster. Errors up to 1e-12 count as equal; of equal ones, the
-        smallest number of peers is taken.
+        """The number of peers with the smallest error: the smallest probability that the majority of submissions is not
+        the commoner label of the cluster. Errors up to 1e-12 count as equal; if errors are equal, the smallest number
+        of peers is taken.
         """
         return min(self.errors, key=lambda k: (max(self.errors[k], NO_ERROR), k))
 
@@ -162,11 +163,12 @@ def compared_peers(
 
 @dataclass(frozen=True)
 class EnoughNeighbours:
-    """The smallest number of neighbours, of those tried, that brings the learner's ε to a target.
+    """The smallest number of neighbours, among those tried, that brings the learner's ε to a target.
 
-    degree: number of neighbours on a regular overlay; None if none up to `most` was found to suffice. target: ε.
-    bound: the statement with this degree, or with `most` neighbours if there is none. everybody: the statement if users
-        may ask everybody. local: ε₀ of a noisy label alone.
+    degree: number of neighbours on a regular overlay; None if no number up to `most` was found to suffice.
+    target: ε.
+    bound: the statement with this degree, or with `most` neighbours if `degree` is None. everybody: the statement if
+        users may ask everybody. local: ε₀ of a noisy label alone.
     """
 
     degree: int | None
@@ -178,10 +180,10 @@ class EnoughNeighbours:
 
 
 def enough_neighbours(q: Question, epsilon: float, delta: float) -> EnoughNeighbours:
-    """The smallest number of neighbours per user, of those that bisection tries, at which the learner's (ε, δ) is
-    certified, with statements to compare it with. Users may ask only their neighbours, on a random overlay in which all
-    have the same number of neighbours. The result also has ε at this number (or, if none suffices, at the largest
-    number tried), ε if users may ask everybody, and ε₀ of the noisy label alone.
+    """The smallest number of neighbours per user, among those that bisection tries, at which (ε, δ) is certified
+    against the learner. Users may ask only their neighbours, on a random overlay in which all have the same number of
+    neighbours. The result also has ε at this number (or, if none suffices, at the largest number tried), ε if users may
+    ask everybody, and ε₀ of the noisy label alone.
 
     Args:
         q: cluster size, α, θ and observer; its number of neighbours is ignored. epsilon, delta: the target.
@@ -193,7 +195,7 @@ def enough_neighbours(q: Question, epsilon: float, delta: float) -> EnoughNeighb
     with answering():
         check_delta(delta)
         check_positive_epsilon(epsilon)
-        # figures to compare: where users may ask everybody, and with the largest degree
+        # values for comparison: the bound where users may ask everybody, and the bound with the largest degree
         everybody = observer_of(q).epsilon(delta)
         most = largest_degree(users)
         widest = on_overlay(q, users, most)

@@ -9,14 +9,14 @@ from p2p_sim.privacy.conditions import Condition
 
 @dataclass(frozen=True)
 class Situation:
-    """How labels reach the learner, and who observes. This and a bound's own parameters decide whether the bound holds.
+    """How labels reach the learner, and who observes. The situation and a bound's own parameters decide whether the
+    bound holds.
 
     num_classes: K. message: what a message carries, "label" for flipped labels.
     faults: configuration keys that change the network. Without a fault every user gets the label of a uniform member of
         her cluster, and every submission arrives. Every key counts as a fault unless it is known to be harmless.
     roles: configuration keys by which users break the protocol or tell others what they know.
-    rounds: R, the number of exchanges. fresh: whether every round draws new noise; else all repeat the same noisy
-    labels.
+    rounds: the number of exchanges. fresh: whether every exchange draws new noise; else all use the same noisy labels.
     oracle: whether a parameter was chosen by looking at labels. observer: one of `bound.OBSERVERS`.
     several: whether a user asks several peers and submits the majority of their labels.
     """
@@ -36,8 +36,8 @@ class Situation:
 class Requirement:
     """One requirement of a bound: a condition, and a test whether a situation violates it.
 
-    identifier, text: of the condition. In the text {0} is the situation, as in "{0.rounds}".
-    fails: takes a situation; its result is true if the condition fails there.
+    identifier, text: the condition's identifier and text. In the text {0} stands for the situation, as in "{0.rounds}".
+    fails: a function of a situation; its result is true if the condition fails there.
     """
 
     identifier: str
@@ -80,13 +80,13 @@ _FOR_LEARNER = Requirement(
 )
 
 UNLISTED: Requirements = (Requirement("unlisted", "nobody has said where it applies", lambda s: True),)
-"""The requirement of an accountant that states none: it fails in every situation."""
+"""The requirement of an accountant that states no requirements; it fails in every situation."""
 ANYWHERE: Requirements = ()
 """No requirements, as for a mechanism in which users exchange nothing."""
 PLURALITY: Requirements = (_FLIPPED_LABELS, _FOR_LEARNER, _COMPLETE_FETCHING, _NOBODY_ELSE, _SAME_NOISE, _SINGLE_ROUND)
 """Requirements of a bound for users who submit the plurality of their peers' flipped labels."""
 MAJORITY: Requirements = (_FLIPPED_LABELS, _TWO_CLASSES, _FOR_LEARNER, _COMPLETE_FETCHING, _NOBODY_ELSE, _SAME_NOISE)
-"""Requirements of the exact bound for the majority of peers' labels, in any number of rounds."""
+"""Requirements of the exact bound for the majority of several peers' labels, in any number of rounds."""
 ANY_MESSAGE: Requirements = (_ONE_PEER, *PLURALITY[1:])
 """Requirements of a bound for messages of any kind."""
 ANY_CLASSES: Requirements = (_ONE_PEER, *PLURALITY)
@@ -110,9 +110,8 @@ def first_failure(requirements: Requirements, situation: Situation) -> Condition
     the bound applies.
 
     Args:
-        requirements: what the bound requires, in order, each a test of a situation with the condition's identifier
-        and text. situation: how labels reach the learner and who observes: number of classes, kind of message,
-        faults of the network, adversaries, rounds, observer.
+        requirements: the bound's requirements, in order. situation: how labels reach the learner and who observes:
+        number of classes, kind of message, faults of the network, adversaries, rounds, observer.
     """
     failed = next((requirement for requirement in requirements if requirement.fails(situation)), None)
     return None if failed is None else Condition(failed.identifier, failed.text.format(situation))

@@ -25,13 +25,14 @@ ADDS_NOTHING = (
 
 
 def answer_lines(question: "Question", answer: "Answer") -> list[Line]:
-    """The lines that show an answer to a privacy question, each a pair of texts, a name and a figure. They are the
-    cluster, the observer, the bounds of ε at δ (or of δ at ε), ε₀ of a noisy label alone, and the basis (how the bounds
-    were computed). For the learner's ε, the bound that Lemma 9 of the clustering paper would state is a line too. Upper
-    bounds are rounded up, lower bounds down.
+    """The lines that show an answer to a privacy question. Each is a pair of texts: a name and a value.
+
+    They are the cluster, the observer, the bounds of ε at δ (or of δ at ε), ε₀ of a noisy label alone, and the basis
+    (how the bounds were computed). For the learner's ε, another line has the bound that Lemma 9 of the clustering paper
+    would state. Upper bounds are rounded up, lower bounds down.
 
     Args:
-        question: the cluster, α, θ and the observer. answer: its figures.
+        question: the cluster, α, θ and the observer. answer: the answer to the question.
     """
     bound = answer.bound
     rate = f", θ = {question.sampling_rate:g}" if bound.observer in RATED else ""
@@ -40,7 +41,7 @@ def answer_lines(question: "Question", answer: "Answer") -> list[Line]:
         size += f", each of whom asks {question.peers} peers"
     if question.degree is not None:
         size += f", each with {question.degree:,} neighbour{'s' * (question.degree != 1)}"
-    # the cluster and the observer, then the bounds of δ or ε, then the figures to compare
+    # the cluster and the observer, then the bounds of δ or ε, then the values for comparison
     lines = [("cluster", f"{size}, α = {question.flip_prob:g}{rate}"), ("observer", _who(bound, question.members))]
     if answer.delta_upper is not None and answer.delta_lower is not None:
         lines.append((f"δ at ε = {bound.epsilon_upper:g}, at most", bound_text(answer.delta_upper, True)))
@@ -53,8 +54,9 @@ def answer_lines(question: "Question", answer: "Answer") -> list[Line]:
 
 
 def gain(question: "Question", advantage: float) -> str:
-    """A sentence that states the observer's advantage as right guesses of 100 labels, if all labels are equally likely.
-    For peers, a second sentence says how many of the users whom they asked they guess right.
+    """A sentence that states the observer's advantage as the number of right guesses among 100 labels, if all labels
+    are equally likely. If the observer is a peer, a second sentence says how many labels of the users whom they asked
+    peers guess right.
 
     Args:
         question: the observer, the number of classes and α. advantage: upper bound of how much the observer's share of
@@ -70,10 +72,12 @@ def gain(question: "Question", advantage: float) -> str:
 
 
 def exposed(observer: str, cluster_size: int | None, delta: float | None, requests: int = 1) -> str:
-    """A warning that δ is too large for its ε to say much, else an empty text. The chance that the observer receives
-    the target's noisy label, and knows whose it is, is 1 - (1 - 1/n)^requests in a cluster of n users; the warning
-    comes if δ is at least a tenth of it, because δ then covers much of the very event in which the target is exposed.
-    It is empty for observers other than peers and coalitions.
+    """A warning that δ is too large for the ε at δ to say much; an empty text if no warning is needed.
+
+    In a cluster of n users, the observer receives the target's noisy label, and knows whose it is, with probability
+    1 - (1 - 1/n)^requests. The warning is given if δ is at least a tenth of this probability, because δ then covers
+    much of the very event in which the target is exposed. There is no warning for observers other than peers and
+    coalitions.
 
     Args:
         observer: its name. cluster_size: n; None: no warning. delta: δ of the statement; None: no warning.
@@ -91,7 +95,7 @@ def exposed(observer: str, cluster_size: int | None, delta: float | None, reques
 
 
 def calibration_lines(calibration: "Calibration") -> list[Line]:
-    """The lines of a calibration: the flip probability for all clusters and for each size, and the certified ε."""
+    """The lines that show a calibration: the flip probabilities for all clusters and each size, and the certified ε."""
     bound, alone = calibration.bound, calibration.each if len(calibration.each) > 1 else {}
     return [
         ("flip probability α, all clusters", f"{calibration.flip_prob}"),
@@ -108,8 +112,8 @@ def calibration_lines(calibration: "Calibration") -> list[Line]:
 
 
 def peers_lines(comparison: "PeersComparison") -> list[Line]:
-    """The lines of a comparison: the number of peers with the smallest error, then α and the error for each number of
-    peers.
+    """The lines that show a comparison: the number of peers with the smallest error, then α and the error for each
+    number of peers.
     """
     each = (
         (f"  asking {k}", f"α = {calibration.flip_prob}, majority missed with probability {comparison.errors[k]:.2g}")
@@ -119,7 +123,7 @@ def peers_lines(comparison: "PeersComparison") -> list[Line]:
 
 
 def neighbour_lines(neighbours: "EnoughNeighbours") -> list[Line]:
-    """The lines for the smallest number of neighbours that meets a target, and for the figures to compare."""
+    """The lines that show the smallest number of neighbours that meets a target, and the values for comparison."""
     bound, everybody = neighbours.bound, neighbours.everybody
     number = neighbours.most if neighbours.degree is None else neighbours.degree
     none = f"none: {number:,} neighbours are not enough"
@@ -138,8 +142,8 @@ def neighbour_lines(neighbours: "EnoughNeighbours") -> list[Line]:
 
 def protects(bound: PrivacyBound) -> str:
     """A phrase that says what a statement protects and from whom, such as "It protects one user's label, for every data
-    set, from the learner, if". It ends in "if", since the list of conditions follows. For a statement that promises
-    nothing (no finite ε, or δ at least 1/2) it is a whole sentence that says why.
+    set, from the learner, if". The phrase ends in "if", since the list of conditions follows. For a statement that
+    promises nothing (no finite ε, or δ at least 1/2) the result is a whole sentence that says why.
     """
     if not promises(bound):
         label = PROTECTED[bound.adjacency].removeprefix("It protects ")
@@ -158,7 +162,7 @@ def promises(bound: PrivacyBound) -> bool:
 
 
 def _who(bound: PrivacyBound, members: int | None) -> str:
-    """The name of a statement's observer in words, for a coalition with its number of members."""
+    """The name of a statement's observer in words; for a coalition also its number of members."""
     return bound.observer if members is None else f"{bound.observer} of {members:,} with the learner"
 
 
@@ -169,9 +173,10 @@ SEES = {
     "coalition": "a coalition with the learner",
     "eavesdropper": "somebody who reads every message",
 }
-"""The words, by observer, for somebody who guesses labels."""
+"""By observer, the words for her in a sentence about how well she guesses labels."""
 _ROUNDING = Decimal("1e-9")
-"""A figure beyond a decimal by at most this still becomes this decimal, as the difference is a rounding error."""
+"""A share that lies beyond a printable number by at most this becomes that number: the difference is a rounding error.
+"""
 
 
 def of_hundred(share: float, up: bool) -> str:
@@ -186,7 +191,8 @@ def of_hundred(share: float, up: bool) -> str:
 
 
 def guessed(who: str, without: float, advantage: float, knowledge: str, them: str = "them") -> str:
-    """A sentence that states an advantage as right guesses of 100 labels, with and without what users sent.
+    """A sentence that states an advantage as numbers of right guesses among 100 labels, with and without what users
+    sent.
 
     The number with what users sent is rounded up, the number without it down.
 
@@ -203,7 +209,7 @@ def guessed(who: str, without: float, advantage: float, knowledge: str, them: st
 
 
 def equally_likely(num_classes: int) -> str:
-    """The words for a uniform prior.
+    """The words for a uniform prior over the labels.
 
     >>> equally_likely(2), equally_likely(10)
     ('if both labels are equally likely', 'if all 10 labels are equally likely')

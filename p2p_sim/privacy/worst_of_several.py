@@ -16,15 +16,15 @@ from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 EVERY = 16
 """Largest number of accountants that are each asked for ε."""
 _SLACK = 1.002
-"""Factor on the first accountant's δ, after which a quick comparison usually suffices for all others."""
+"""Factor by which the first accountant's δ is raised, so that a quick test of all others usually succeeds."""
 
 
 def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
     """The statement of ε at δ for each accountant, in order.
 
-    Up to 16 accountants are each asked for ε. If there are more, the first and the last are asked. Each of the others
-    is asked only if it is not certified at δ for the largest ε so far; if it is, that ε is its upper bound, and 0 its
-    lower one.
+    Up to 16 accountants are each asked for ε. If there are more, the first and the last are asked. For each of the
+    others it is tested whether the largest ε so far is certified at δ. If so, this ε is its upper bound, and 0 its
+    lower bound; otherwise it is asked for its own ε.
 
     Args:
         models: the accountants, at least one; earlier ones are expected to be worse (smaller clusters).
@@ -33,7 +33,7 @@ def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
     if len(models) <= EVERY:
         return [model.epsilon(delta) for model in models]
     worst = models[0].epsilon(delta)
-    # those between the first and the last are certified at the worst ε so far, or asked for ε
+    # for those between the first and the last, the worst ε so far is certified, or they are asked for ε
     bounds = [worst]
     all_held = math.isfinite(worst.epsilon_upper) and satisfied(models[:-1], worst.epsilon_upper, delta)
     for model in models[1:-1]:
@@ -46,11 +46,12 @@ def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
 
 
 def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> list[float]:
-    """For each ε, one certified δ that holds for all accountants, such as one accountant for each cluster. The δ is at
-    least the largest δ(ε), but often not exactly it. If all are accountants of label exchanges and the smallest cluster
-    has at most 64 users, the δ comes from tables for that cluster: mostly within 3% of the largest δ, and seldom twice
-    as large. Otherwise it is the first accountant's δ raised by 0.2%, if all others are certified at that value, and
-    else the largest δ.
+    """For each ε, one certified δ that holds for all accountants, such as one accountant for each cluster.
+
+    This δ is at least the largest δ(ε), and often larger. If all are accountants of label exchanges and the smallest
+    cluster has at most 64 users, the δ comes from tables for that cluster: mostly within 3% of the largest δ, and
+    seldom twice as large. Otherwise it is the first accountant's δ raised by 0.2%, if this value is certified for all
+    others, and else the largest δ.
 
     Args:
         models: the accountants, at least one; the first is expected to be the worst. epsilons: values of ε, at least 0.
@@ -66,11 +67,12 @@ def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> l
 
 
 def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> float:
-    """A certified δ(ε) for all accountants: the first one's δ raised by 0.2% if all others are certified at this value,
-    else the largest δ. If the accountants are of two-class label exchanges, one fast computation first tests all others
-    together. If that fails at ε = 0 and there are two classes, every accountant's own δ is computed, since this costs
-    no more than testing a given δ, and results are cached for other runs. With more than two classes testing is
-    cheaper.
+    """A certified δ(ε) for all accountants: the first one's δ raised by 0.2% if this value is certified for all others,
+    else the largest δ.
+
+    If the accountants are of two-class label exchanges, one fast computation first tests all others together. If that
+    fails at ε = 0 and there are two classes, every accountant's own δ is computed. This costs no more than testing a
+    given δ, and results are cached for other simulations. With more than two classes testing is cheaper.
 
     Args:
         models: the accountants. epsilon: ε. delta: the first accountant's δ at ε.
@@ -88,10 +90,11 @@ def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> floa
 
 
 def satisfied(models: Sequence[Accountant], epsilon: float, delta: float) -> bool:
-    """Whether (ε, δ) is certified for all accountants but the first, for which it is known to hold. One fast
-    computation tests all of them together, in place of one test for each. False may also mean that this computation
-    cannot be used (an accountant is no label exchange of two classes, or there is only one) or does not certify what
-    holds.
+    """Whether (ε, δ) is certified for all accountants but the first, for which it is known to hold.
+
+    One fast computation tests all of them together, in place of one test for each. False may also mean that this
+    computation cannot be used (an accountant is not that of a two-class label exchange, or there is only one
+    accountant), or that it fails to certify an (ε, δ) that holds.
 
     Args:
         models: the accountants. epsilon, delta: ε and δ in (0, 1).
@@ -101,9 +104,8 @@ def satisfied(models: Sequence[Accountant], epsilon: float, delta: float) -> boo
 
 
 def _settings(models: Sequence[Accountant]) -> list[ClusterExchange]:
-    """What the learner sees of one exchange in the cluster of each accountant, in order: number of users, α and the law
-    of the number of submissions (`ClusterExchange`). Empty if any accountant is not that of a two-class label exchange
-    (`LabelExchange`).
+    """For each accountant, in order, the `ClusterExchange` of its cluster: the number of users, α and the law of the
+    number of submissions. Empty if any accountant is not that of a two-class label exchange (`LabelExchange`).
     """
     exchanges = [model.setting for model in models if isinstance(model, LabelExchange)]
     return exchanges if len(exchanges) == len(models) else []
@@ -111,13 +113,14 @@ def _settings(models: Sequence[Accountant]) -> list[ClusterExchange]:
 
 @lru_cache(maxsize=65_536)
 def kept_delta(model: Accountant, epsilon: float) -> float:
-    """The upper bound of the accountant's δ(ε), computed once for equal accountants."""
+    """The upper bound of the accountant's δ(ε), cached, so that it is computed once for equal accountants."""
     return model.certified_delta(epsilon)
 
 
 @dataclass(frozen=True)
 class WorstOf(Accountant):
-    """The accountant for users of whom each has one of several accountants: at every ε, the largest of their δ.
+    """The accountant for users whose privacy is described by several accountants: at every ε, it has the largest δ of
+    these.
 
     models: the accountants, at least one, all about the same observer and adjacency.
     """
@@ -128,7 +131,7 @@ class WorstOf(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The largest of the accountants' pure ε. From this ε on, every δ(ε) is 0."""
+        """The largest of the accountants' pure ε. At this ε and every larger one, all δ(ε) are 0."""
         return max(model.pure_epsilon for model in self.models)
 
     @property
@@ -157,12 +160,14 @@ class WorstOf(Accountant):
 
 def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
     """A law of the privacy loss that dominates the accountant's. For speed, it is computed from few points of the curve
-    δ(ε). The points are the stated (ε, δ), the pure ε (from which on δ is 0; if it is finite) and, below the stated ε,
-    up to three values: 0, the largest power of 2 that is at most 0.7 of the stated ε (of the pure ε if that is
-    smaller), and half this power. The law is valid at every ε, because δ is convex in e^ε and so lies below the lines
-    between the points. In networks in which users do not all fetch from each other alike (accountants
-    `FetchDistribution` and `CappedFetch`), δ is slow to compute. There, δ at these three values is the largest that is
-    compatible with the stated (ε, δ). If the stated ε is too large to compute with, the law is an infinite loss.
+    δ(ε).
+
+    The points are the stated (ε, δ), the pure ε with δ = 0 if the pure ε is finite, and up to three smaller values of
+    ε. These are 0, the largest power of 2 that is at most 0.7 of the stated ε (of the pure ε if that is smaller), and
+    half this power. The law is valid at every ε, because δ is convex in e^ε and so lies below the lines between the
+    points. In networks in which users fetch from each other with different probabilities (accountants
+    `FetchDistribution` and `CappedFetch`), δ is slow to compute. There, δ at the three smaller values is the largest
+    that is compatible with the stated (ε, δ). If the stated ε is too large to compute with, the loss is infinite.
 
     Args:
         model: the accountant. stated: its statement (ε, δ).
@@ -174,7 +179,7 @@ def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
     top = min(stated.epsilon_upper, pure)
     # δ at the stated ε, at up to three smaller ones, and at the pure ε
     points = {top: 0.0 if top >= pure else stated.delta}
-    # 0 and two powers of 2, which similar runs share in the cache; the larger is the largest that is at most .7 top
+    # 0 and two powers of 2, which similar simulations share in the cache; the larger is the largest one up to .7 top
     middle = math.ldexp(0.5, math.frexp(0.7 * top)[1])
     smaller = [0.0, middle / 2.0, middle] if top > 0.0 else []
     if any(isinstance(each, FetchDistribution | CappedFetch) for each in models):

@@ -1,4 +1,4 @@
-"""One replicate: from a scenario to a row."""
+"""One replicate of a scenario: a simulation whose results become one row of a table."""
 
 from p2p_sim.base.late_names import late
 

@@ -1,4 +1,5 @@
-"""Facts and warnings about a scenario before it runs: its own data, and settings that are likely mistakes."""
+"""Facts and warnings about a scenario before it runs: about the user's own data, and about settings that are likely
+mistakes."""
 
 from p2p_sim.base import InputError, count
 from p2p_sim.mechanisms import ProtocolConfig
@@ -6,11 +7,11 @@ from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 
 UNEVEN = 100.0
-"""Features whose standard deviations differ by more than this factor are worth a warning."""
+"""There is a warning if the standard deviations of two features differ by more than this factor."""
 
 
 def advice(case: Replicate) -> list[str]:
-    """Warnings about likely mistakes in a scenario, one line for each mistake. The line says how to avoid it.
+    """Warnings about likely mistakes in a scenario, one line for each mistake. Each line says how to avoid the mistake.
 
     Raises:
         InputError: the data cannot be read.
@@ -19,8 +20,8 @@ def advice(case: Replicate) -> list[str]:
 
 
 def _uneven(case: Replicate) -> list[str]:
-    """A warning if features have very different scales and the clustering or the learner depends on scale; else
-    nothing.
+    """A warning if features have very different scales and the clustering or the learner depends on scale; else an
+    empty list.
     """
     scenario = case.scenario
     learner = f"the learner ({scenario.learner.kind})" if scenario.learner.depends_on_scale else ""
@@ -40,7 +41,7 @@ def _uneven(case: Replicate) -> list[str]:
 
 
 def _waiting(case: Replicate) -> list[str]:
-    """A warning if users of a plug-in's protocol may wait for a reply that never comes; else nothing."""
+    """A warning if users who follow a plug-in's protocol may wait for a reply that never comes; else an empty list."""
     scenario = case.scenario
     plug_in = isinstance(scenario.mechanism, ProtocolConfig) and scenario.mechanism_claimed_by
     fails = (*scenario.network.faults, *scenario.adversaries.active)
@@ -56,14 +57,15 @@ def examined(case: Replicate) -> list[str]:
     """The lines that `p2p-sim validate` prints: the scenario's hash, and remarks on the user's own data.
 
     If the data are the user's own, or the mechanism is a plug-in's, replicate 0 is prepared up to the exchange. A
-    plug-in's mechanism is also asked for its bounds, so that a wrong matrix or accountant is refused before any run.
+    plug-in's mechanism is also asked for its bounds, so that a wrong matrix or accountant is refused before anything
+    is simulated.
 
     Raises:
         InputError: something is missing or does not fit.
     """
     scenario = case.scenario
     own, plug_in = scenario.population.own, bool(scenario.mechanism_claimed_by)
-    # a shipped population without its files has no hash yet; if the user's own files are missing, that is a mistake
+    # a population of this project whose files are missing has no hash yet; missing files of the user's own are an error
     try:
         scenario.population.files(case.places)
     except InputError as missing:

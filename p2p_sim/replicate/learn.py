@@ -1,4 +1,4 @@
-"""Learning from the release of one replicate, and the errors of what was learned."""
+"""Learning from the release of one replicate, and the errors of the learned model."""
 
 import pickle
 from dataclasses import dataclass, field
@@ -63,12 +63,13 @@ _OFF = 1e-3
 
 @dataclass(frozen=True)
 class LearnedModel:
-    """Figures of the model that was learned from a release.
+    """Errors and other measured values of the model that was learned from a release.
 
-    risk: of that model. honest: of the model that is learned from the same replicate without adversaries; None if it
-    has no adversaries. floor: excess risk that infinitely many exchanged labels would leave; None where unknown.
-    groups: share and error rates of the groups that the scenario asks for, by column of the row.
-    values: by column of the row, figures for labels that are numbers, for a density or for a rule of cells; else empty.
+    risk: the risk of that model. honest: the risk of the model that is learned from the same replicate without
+        adversaries; None if it has no adversaries. floor: excess risk that infinitely many exchanged labels would
+        leave; None where unknown.
+    groups: share and error rates of the groups that the scenario asks for, by column of the row of results.
+    values: by column of the row, values for labels that are numbers, for a density or for a rule of cells; else empty.
     """
 
     risk: Risk
@@ -79,10 +80,12 @@ class LearnedModel:
 
 
 def learn(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> LearnedModel:
-    """Learn a model from a replicate's release, and measure its errors. If there are adversaries, the replicate is run
-    and learned from again without them. The result has the errors with and without adversaries, the excess risk that
-    infinitely many exchanged labels would leave, and the error rates of groups. A released density is only measured. If
-    the users follow a protocol of a plug-in and no label reached the learner, all figures are None.
+    """Learn a model from a replicate's release, and measure the model's errors.
+
+    If there are adversaries, the replicate is run and learned from again without them. The result has the errors with
+    and without adversaries, the excess risk that infinitely many exchanged labels would leave, and the error rates of
+    groups. A released density is only measured. If the users follow a protocol of a plug-in and no label reached the
+    learner, all values are None.
 
     Args:
         case: the replicate. people: its users. mechanism: its mechanism, with parameters fixed for these users.
@@ -112,9 +115,9 @@ def learn(case: Replicate, people: People, mechanism: Deployment, outcome: Outco
 
 
 def _predicted(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> Predicted:
-    """The predicted class probabilities of the private model, learned from the release, and, if the learner has one, of
-    a reference model that the same learner makes of true labels. They are for the rows by which models are judged: the
-    points of the known law or, if no law is known, the rows held out.
+    """The class probabilities that two models predict: the private model, learned from the release, and, if the learner
+    has one, a reference model that the same learner makes of true labels. The predictions are for the rows by which
+    models are judged: the points of the known law or, if no law is known, the held-out rows.
 
     Args:
         case: the replicate. people: its users. mechanism: its mechanism, with parameters fixed. outcome: the result of
@@ -163,11 +166,11 @@ def learned_from(case: Replicate, people: People, mechanism: Deployment, outcome
 
 def _noise_law(mechanism: Deployment, outcome: Outcome, classes: int) -> NoiseLaw | None:
     """The probabilities of released hard labels given true labels, as the mechanism states them; None if it states
-    none. If the mechanism is a plug-in, an error is raised unless they fit the released labels: K classes, and a group
-    for each label if the probabilities differ between groups of labels.
+    none. If the mechanism is a plug-in, an error is raised unless these probabilities fit the released labels: K
+    classes, and a group for each label if the probabilities differ between groups of labels.
 
     Args:
-        mechanism: states the probabilities. outcome: the result of its run. classes: K.
+        mechanism: the mechanism. outcome: the result of its run. classes: K.
     """
     law: Any = mechanism.noise_law(outcome)
     if (maker := maker_of(mechanism)) is not None and law is not None:
@@ -179,19 +182,20 @@ def _noise_law(mechanism: Deployment, outcome: Outcome, classes: int) -> NoiseLa
 
 
 def _counted(people: People, user: NDArray[np.integer] | slice, labels: NDArray[np.generic]) -> Tally | None:
-    """How often some users' labels occur at each point of the population's known law: counts (P, K), P points (possible
-    feature vectors) and K classes. None if the population has no known law, or if its clusters differ from the law's.
+    """How often some users' labels occur at each point (possible feature vector) of the population's known law: counts
+    (P, K) for P points and K classes. None if the population has no known law, or if its clusters differ from the
+    law's.
 
     Args:
-        people: the users. user: indices of the users whose labels are counted, or a slice. labels: (m,) the label
-        of each, true or noisy.
+        people: the users. user: indices of the users whose labels are counted, or a slice. labels: (m,) the label of
+        each of these users, true or noisy.
     """
     if not isinstance(people, Population) or people.law is None or people.point is None or not people.law_clusters:
         return None
     return Tally.of(people.point[user], labels, people.law.label_distribution.shape)
 
 
-# the key has all on which the model depends; a model's size in the cache is that of its pickle, kept rows included
+# the key has all on which the model depends; a model's size in the cache is that of its pickle, with the rows it keeps
 @cached(
     LRUCache(KEPT, lambda model: len(pickle.dumps(model))),
     key=lambda case, people, truth=None: (
@@ -201,11 +205,12 @@ def _counted(people: People, user: NDArray[np.integer] | slice, labels: NDArray[
 )  # fmt: skip
 def _nonprivate(case: Replicate, people: People, truth: Tally | None = None) -> Predictor:
     """The model that a replicate's learner makes of true labels, for comparison with the private model. The last few
-    models are kept, since replicates that differ only in the mechanism need the same one.
+    models are kept, since replicates that differ only in the mechanism need the same model.
 
     Args:
         case: the replicate, whose learner is used. people: its users. truth: number of true labels of each class at
-        each point (possible feature vector) of the known law; None: counted here where the users are held in memory.
+        each point (possible feature vector) of the known law; None: they are counted here if the users are held in
+        memory.
     """
     learner = case.scenario.learner.seeded(case.streams)
     if people.law is not None and learner.takes_counts:
@@ -235,7 +240,7 @@ class CheckedPredictor:
         """Predicted class probabilities (n, K) of the features (n, d).
 
         Raises:
-            InputError: the predictor gives something else.
+            InputError: the predictor's answer is not such an array of probabilities.
         """
         answer: Any = self.predictor.probabilities(features)
         method, shape = method_of(self.offer, self.predictor, "probabilities"), (len(features), self.num_classes)
@@ -248,8 +253,8 @@ class CheckedPredictor:
 
 def checked_predictor(predictor: Any, offer: Offer, learned: tuple[object, str], num_classes: int) -> Predictor:
     """The predictor that a method of a plug-in gave, wrapped so that its probabilities are checked at every call. A
-    linear predictor of numbers is checked at once instead. If there is a predictor for each cluster, each of them is
-    checked or wrapped.
+    linear predictor of numbers is checked now and not wrapped. If there is a predictor for each cluster, each of them
+    is checked or wrapped.
 
     Args:
         predictor: what the plug-in's method gave. offer: the plug-in's entry, with the package that error messages
@@ -277,8 +282,8 @@ def check_law_known(scenario: Scenario, purpose: str) -> None:
     faults or there are adversaries.
 
     Args:
-        scenario: what is to be run. purpose: what needs the law, such as "validation"; the error's message begins with
-        it.
+        scenario: what is to be run. purpose: what needs the law, such as "validation"; the error message begins with
+        this word.
     """
     if not scenario.network.ideal or scenario.adversaries != NOBODY:
         beyond = (*scenario.network.faults, "adversaries")[0]
@@ -287,7 +292,7 @@ def check_law_known(scenario: Scenario, purpose: str) -> None:
 
 def evidence_of(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome) -> Evidence:
     """For each released label, a score of each class, such that the mean of the scores is the one-hot vector of the
-    true label. From them the accuracy of a predictor is estimated without true labels.
+    true label. These scores serve to estimate the accuracy of a predictor without true labels.
 
     Args:
         case: the replicate. people: its users. mechanism: its mechanism, with parameters fixed. outcome: the result of

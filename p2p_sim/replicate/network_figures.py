@@ -51,7 +51,7 @@ def worst_part(network: ObservedNetwork, overlay: Overlay, most: int = MOST_DRAW
 
 def _nearest(overlay: Overlay, start: int, most: int) -> Counts:
     """The numbers of the `most` users who are the fewest edges away from one user, herself included, in ascending
-    order. There are fewer if no more can be reached from her.
+    order. The result has fewer users if no more can be reached from her.
 
     Args:
         overlay: edges between users who may ask each other. start: number of the user. most: how many users at most.
@@ -79,7 +79,7 @@ def draw(network: ObservedNetwork, directory: Path) -> list[Path]:
     statement = f"learner who sees the set of submissions, δ = {network.delta:g}"
     if network.statement.conditional_on:
         statement += "; conditional on the realised network"
-    # each figure by the name of its file; a figure that the run has no numbers for is left out
+    # each figure by the name of its file; a figure for which the run has no numbers is left out
     drawings: dict[str, Callable[[Path], None]] = {
         "timeline": lambda path: figures.plot_timeline(times, m.time_s[m.late], network.deadline_s, path, caption),
         "coverage": lambda path: figures.plot_coverage(

@@ -76,8 +76,8 @@ class ObservedNetwork:
     """One replicate's network; arrays have one entry for each of n users, (n,), unless stated otherwise.
 
     name, replicate, sampling_rate (θ; None: users follow another protocol), deadline_s, delta: the scenario's.
-    protocol: which protocol users follow, in words; None: the label exchange, with one peer asked. counts: the columns
-    of the result row about the network.
+    protocol: which protocol users follow, in words; None: the label exchange, with one peer asked. counts: those
+    columns of the result row that are about the network.
     cluster_offsets: (C+1,) first user of each of C clusters, then n. messages: every delivered message. overlay: None
     if every user may ask every user.
     answered_s: seconds at which a user first got a noisy label that was not late, or infinity.
@@ -88,8 +88,8 @@ class ObservedNetwork:
     source: the user whose noisy label she submitted; -1 if she submitted none, or `protocol` is not None.
     reached: whether her submission came to the learner; late submissions are dropped, but the learner has seen them.
     epsilon: certified ε of her label against a learner who sees the set of submissions. epsilon_local: ε₀, the ε of the
-    noise alone.
-    statement: the privacy statement of the largest of the users' ε.
+    noise on a label alone.
+    statement: the privacy statement with the largest ε of any user.
     observers: the traffic that the learner, the eavesdropper and, if there is one, the coalition saw.
     trace: messages as sent, expired requests, and users' periods online. labels: true and noisy labels.
     """
@@ -272,8 +272,8 @@ def _observers(m: Messages, size: Counts, member: Bools, counts: Row) -> dict[st
 
     Args:
         m: the delivered messages. size: an array with the bytes of each of these messages, headers included. member:
-        (n,) whether each of n users belongs to the coalition. counts: the columns of the result row about the network,
-        of which `messages_sent` and `bytes_sent` are read.
+        (n,) whether each of n users belongs to the coalition. counts: those columns of the result row that are about
+        the network; only `messages_sent` and `bytes_sent` are read.
     """
     learner = m.receiver == LEARNER
     rows_of = {"learner": learner}
@@ -288,8 +288,8 @@ def _observers(m: Messages, size: Counts, member: Bools, counts: Row) -> dict[st
 def record(network: ObservedNetwork) -> dict[str, Any]:
     """The numbers of the table that `p2p-sim network` prints, by name: users and clusters, counts of messages and
     requests, arrival times in seconds, messages and bytes that users handled (median, 99% quantile, largest), traffic
-    of each observer, members of the coalition and labels that it holds, the statement of the largest ε, the median ε
-    and ε₀. None where there is no number.
+    of each observer, members of the coalition and labels that they hold, the privacy statement with the largest ε, the
+    median ε and ε₀. A number that does not exist is None.
     """
     arrived = np.isfinite(network.submitted_s)
     # quantiles are not interpolated, so that each is the load of some user

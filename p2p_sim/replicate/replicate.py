@@ -19,8 +19,8 @@ from p2p_sim.scenario import Scenario, load_scenario
 KEPT = 2**27
 """Largest number of bytes of users, and of models without privacy, that are kept in memory for later replicates."""
 BYTES_A_USER = 78
-"""Bytes of memory of a replicate for each user. This is the least that was measured, so that no run that would fit is
-refused.
+"""Bytes of memory that a replicate needs for each user. This is the least that was measured, so that no run that would
+fit is refused.
 
 Measured as the rise of the process's peak memory (`ru_maxrss`) after the imports, with the synthetic law of 20 clusters
 and logistic regression. Label exchange with the engine "vectorised": 84 bytes with 1,000,000 users, 78 with 4,000,000;
@@ -38,7 +38,7 @@ BYTES_A_POINT = 110
 """Bytes for each point (possible feature vector) of the population's law, before anything is learned, if users are
 drawn shard by shard; measured: 112 with 1,000,000 points."""
 ASKED_FROM = 1_000_000
-"""The memory is checked if there are at least so many users."""
+"""The memory is checked if there are at least this many users."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Replicate:
 
     Args:
         scenario: what to run.
-        replicate: its index; the same index gives the same numbers on every machine with the same libraries.
+        replicate: index of the replicate; an index gives the same numbers on every machine with the same libraries.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
     """
 
@@ -99,10 +99,10 @@ class Replicate:
 
 
 def scenario_of(source: Scenario | str | Path) -> Scenario:
-    """A scenario from an argument that is one, or that names a scenario file.
+    """The scenario that an argument is, or that the scenario file named by the argument holds.
 
     Raises:
-        InputError: it is neither, or the file cannot be read.
+        InputError: the argument is neither, or the file cannot be read.
     """
     if isinstance(source, Scenario):
         return source
@@ -160,10 +160,12 @@ def check_memory(scenario: Scenario, rows_alone: bool = False) -> None:
     """Refuse more users than the free memory can hold.
 
     Args:
-        scenario: what is to be run. rows_alone: users are drawn shard by shard, so that only the largest shard is held.
+        scenario: what is to be run. rows_alone: whether users are drawn shard by shard, so that only the largest shard
+        is held in memory.
 
     Raises:
-        InputError: names the number of users, the memory that they need and the memory that is free.
+        InputError: there are too many users; the message names their number, the memory that they need and the memory
+        that is free.
     """
     population = scenario.population
     users, fixed, clusters, each = getattr(population, "users", None), 0, 1, BYTES_A_USER
@@ -187,8 +189,8 @@ def check_memory(scenario: Scenario, rows_alone: bool = False) -> None:
 
 def replicates_that_fit(scenario: Scenario) -> int:
     """How many replicates fit into the free memory at a time, at least 1, if each takes 2 · 78 bytes for each user (78
-    is the least that was measured). The largest integer if there are fewer than 1,000,000 users or the free memory is
-    unknown.
+    is the least that was measured). If there are fewer than 1,000,000 users or the free memory is unknown, the result
+    is the largest integer.
     """
     users, free = getattr(scenario.population, "users", None), free_memory()
     if not isinstance(users, int) or users < ASKED_FROM or free is None:

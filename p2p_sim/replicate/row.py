@@ -57,8 +57,8 @@ GUESSES = (
 LARGEST_PUBLIC = 2_000
 """Largest number of held-out rows from which the public model learns."""
 _UP, _BLOCK = 1.0 + 1e-12, 2**16
-"""`_UP`: a computed mean is multiplied by it, so that the mean stays an upper bound despite rounding errors. `_BLOCK`:
-the number of users whose priors are in memory at a time."""
+"""`_UP`: the factor by which a computed mean is multiplied, so that it stays an upper bound despite rounding errors.
+`_BLOCK`: the number of users whose priors are in memory at a time."""
 
 
 def row_of(
@@ -76,8 +76,8 @@ def row_of(
 
     Args:
         case: the replicate. ready: its users and its mechanism. outcome: the result of its run. accounted: its privacy
-        bounds. learned: what was learned from the outcome. guesses: the columns of guessing advantages. statement: a
-        hash, under which another file has the conditions of these bounds.
+        bounds. learned: what was learned from the outcome. guesses: the columns of guessing advantages. statement: the
+        hash under which another file holds the conditions of these bounds.
 
     Raises:
         InputError: when a mechanism's own column has the name of another column.
@@ -145,11 +145,12 @@ def setting(scenario: Scenario, population: People, mechanism: Deployment) -> Ro
 
 def privacy(kind: str, accounted: Accounted) -> Row:
     """The columns of a row about privacy: observer, adjacency, δ and the bounds of ε for the learner in the worst
-    cluster; its ε in the best cluster; every other ε, of other observers or a paper's; and facts about this replicate's
-    network. A column is None if it does not apply to the run; a column about a sample of users is left out instead.
+    cluster; its ε in the best cluster; every other ε, for other observers or stated by a paper; and facts about this
+    replicate's network. A column is None if it does not apply to the run; a column about a sample of users is left out
+    instead.
 
     Args:
-        kind: of the mechanism. accounted: the privacy bounds of the run.
+        kind: the mechanism's kind. accounted: the privacy bounds of the run.
 
     Raises:
         InputError: the mechanism states a value under a name that is none of these columns.
@@ -183,9 +184,9 @@ def privacy(kind: str, accounted: Accounted) -> Row:
 
 def network(population: People, outcome: Outcome) -> Row:
     """The columns of a row about the network: counts of messages and requests; the times in seconds by which 50, 90 and
-    99% of submissions had arrived; and the numbers of users without a neighbour, of clusters whose overlay falls apart,
-    and of edges that were dropped. Counts and times are None if no messages were simulated; the three numbers about the
-    overlay (who may ask whom) are 0 if there is none.
+    99% of submissions had arrived; and the numbers of users without a neighbour, of clusters whose overlay is not
+    connected, and of edges that were dropped. Counts and times are None if no messages were simulated; the three
+    numbers about the overlay (who may ask whom) are 0 if there is none.
     """
     overlay, arrivals = outcome.overlay, outcome.arrivals
     if arrivals is None:
@@ -245,8 +246,8 @@ class Priors(NamedTuple):
     """Probabilities of users' labels, as an observer believes them before she sees the release.
 
     probabilities: (m, K) rows with the probability of each of K labels. users: (m,) how many users have each of the m
-    rows. accuracy: share of users whose label is the likeliest of their row; None: the mean over users of their row's
-    largest probability is used in its place.
+    rows. accuracy: share of users whose label has the largest probability in their row; None: the mean over users of
+    their row's largest probability is used in its place.
     """
 
     probabilities: Floats
@@ -260,10 +261,10 @@ def advantage_columns(
     """The columns about how often labels are guessed right. A guessing advantage is an upper bound of how much more
     often an observer guesses a user's label right with the release than from her prior alone. The learner has
     advantages with three priors: a uniform one; the shares of labels in each cluster; and the law of labels or, where
-    it is unknown, a model of held-out rows. With the second and third prior, the columns have the mean and the largest
-    advantage over users. Further advantages are for an observer of a user's own noisy label, for a learner who sees
-    times, and for a coalition. For each prior there is also the share of labels guessed right without a release. A
-    column is None where the run has no such observer or prior.
+    it is unknown, a model learned from held-out rows. With the second and third prior, the columns have the mean and
+    the largest advantage over users. Further advantages are for an observer of a user's own noisy label, for a learner
+    who sees times, and for a coalition. For each prior there is also the share of labels guessed right without a
+    release. A column is None where the run has no such observer or prior.
 
     Args:
         case, people, mechanism: the replicate, its users and its mechanism. outcome: the result of its run.
@@ -331,7 +332,7 @@ def cluster_counts(people: People, outcome: Outcome) -> Priors | None:
 
 
 def _model(case: Replicate, people: People, outcome: Outcome) -> Priors | None:
-    """The prior of an observer who knows the law of labels or, where it is unknown, has learned a model of held-out
+    """The prior of an observer who knows the law of labels or, where it is unknown, has learned a model from held-out
     rows.
 
     None if there is neither a law nor a held-out row.

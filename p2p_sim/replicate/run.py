@@ -1,4 +1,6 @@
-"""One replicate from its users to its row of results: prepared, run, its ε computed, and a model learned from it."""
+"""One replicate, from its users to its row of results: the users are prepared, the mechanism runs, ε is computed, and a
+model is learned.
+"""
 
 import dataclasses
 import math
@@ -47,7 +49,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Completed:
-    """A replicate's users, mechanism and outcome, before it is accounted for and learned from."""
+    """A replicate's users, mechanism and outcome, before ε is computed and a model is learned."""
 
     population: Population
     mechanism: Deployment
@@ -63,7 +65,7 @@ class Result:
     row: the flat result, whose keys are the columns of `load_results`.
     terms: the privacy statements of the row's columns of ε, without the numbers.
     transcript: what the observers saw, if it was recorded.
-    case, exchanged: the replicate, and its users, mechanism and outcome without records of the network.
+    case: the replicate. exchanged: its users, mechanism and outcome, without records of the network.
     """
 
     release: Release
@@ -82,7 +84,7 @@ class Result:
 
     @property
     def accuracy(self) -> float | None:
-        """Share of labels that the private model predicts rightly; None if it predicts no classes."""
+        """Share of labels that the private model predicts correctly; None if it predicts no classes."""
         error_rate = self.row["error_rate"]
         return None if error_rate is None else 1.0 - float(error_rate)
 
@@ -127,13 +129,13 @@ class Result:
         """The accuracy of a predictor among the users, estimated from the released labels alone, with an interval.
 
         Args:
-            predictor: with a method `probabilities`; it must not have learned from the labels that judge it.
+            predictor: an object with a method `probabilities`; it must not have learned from the labels that judge it.
             clusters: numbers of the clusters whose labels judge it; default: all.
-            confidence: of the interval, between 0 and 1.
+            confidence: the confidence of the interval, between 0 and 1.
 
         Raises:
-            InputError: the release says nothing of the accuracy, or the law of the released labels is not known because
-                the network has faults or there are adversaries.
+            InputError: the release says nothing about the accuracy, or the law of the released labels is not known,
+                because the network has faults or there are adversaries.
         """
         if self.case is None or self.exchanged is None:
             raise InputError("validation: needs a result that p2p_sim.run has made")
@@ -150,7 +152,7 @@ class Result:
         return validated(predicted[np.isin(home, chosen)], evidence.within(chosen, offsets), sizes, confidence)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw accuracy, or excess risk where the law is known, beside every ε that could be stated for the result.
+        """Draw accuracy (or excess risk, if the law is known) against every ε that could be stated for the result.
 
         Args:
             ax: matplotlib axes to draw on; default: new ones.
@@ -177,13 +179,14 @@ def run(
     """Run one replicate to the end.
 
     Args:
-        scenario: what to run, the path of its file, or the name of a shipped one.
-        replicate: its index; the same index gives the same numbers on every machine with the same libraries.
+        scenario: a scenario, the path of its file, or the name of a shipped scenario.
+        replicate: the replicate's index; the same index gives the same numbers on every machine with the same
+        libraries.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
         record: whether to keep the transcript of messages, which engine = "vectorised" does not have.
 
     Raises:
-        InputError: an argument is of a wrong type, or the scenario cannot be run; one line.
+        InputError: an argument is of a wrong type, or the scenario cannot be run; the message is one line.
     """
     import pandas as pd
 
@@ -210,19 +213,19 @@ def release(
     data_dir: str | Path | None = None,
     at_delta: float = 1e-8,
 ) -> RunRelease:
-    """A replicate's release in the form that `p2p_sim.privacy.compose` takes, the function that adds up ε over releases
+    """A replicate's release in the form that `p2p_sim.privacy.compose` takes. This function adds up ε over releases
     about the same users. The form has the release's accountant, which computes its ε, and three numbers: seed,
     replicate and noise salt. Releases in which all three numbers are equal share their noise. The replicate is run for
     this.
 
     Args:
-        scenario: what to run, the path of its file, or the name of a shipped one. Scenarios that differ in `noise_salt`
-        have the same users and fresh noise. replicate: its index. data_dir: where data files are; default: the
-        environment variable P2P_SIM_DATA. at_delta: δ at which ε is stated if the mechanism has no accountant for every
-        δ; the single statement (ε, δ) is then composed.
+        scenario: a scenario, the path of its file, or the name of a shipped scenario. Scenarios that differ in
+        `noise_salt` have the same users and fresh noise. replicate: the replicate's index. data_dir: where data files
+        are; default: the environment variable P2P_SIM_DATA. at_delta: δ at which ε is stated if the mechanism has no
+        accountant for every δ; the single statement (ε, δ) is then composed.
 
     Raises:
-        InputError: when an argument is of a wrong type, the scenario cannot be run, or it states no finite ε.
+        InputError: an argument is of a wrong type, the scenario cannot be run, or it states no finite ε.
     """
     case = Replicate(scenario_of(scenario), count_of("replicate", replicate, 0), optional_path("data_dir", data_dir))
     ran, completed = case.scenario, exchange(case)
@@ -302,8 +305,8 @@ class MeasuredRun(NamedTuple):
 
 
 def measure(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> MeasuredRun:
-    """Compute the privacy bounds of a release, learn from it, and collect all results in the replicate's row. This
-    returns the row, the privacy statements behind its columns of ε, and the learner's bound for each cluster.
+    """Compute the privacy bounds of a release, learn from it, and collect all results in the replicate's row. Returns
+    the row, the privacy statements behind its columns of ε, and the learner's bound for each cluster.
 
     Args:
         case: the replicate. people: its users. mechanism: its mechanism, with parameters fixed. outcome: the result of

@@ -17,7 +17,7 @@ from p2p_sim.replicate.row import StatedRow
 from p2p_sim.replicate.run import exchange, measure, set_up
 
 HELD_BACK = 1.0 / 3.0
-"""Share of the released labels that judge a model; it learns from the others."""
+"""Share of the released labels that judge a model; the model learns from the others."""
 VALUE, LOWER, UPPER, PRIVATE = "validated", "validated_lower", "validated_upper", "private_score"
 """Columns of rows: the accuracy estimated from released labels, the ends of its interval, and the share of right
 answers that a curator counts with noise."""
@@ -37,7 +37,7 @@ class Halves:
 def split(case: Replicate, outcome: Outcome) -> Halves:
     """A release cut at random into labels that teach a model and labels that judge it: each released label is held back
     for judging with probability 1/3, independently of its value. The result has the outcome with the teaching labels
-    alone, and a mark (m,) for each of m released labels, true if it judges.
+    alone, and a mark (m,) for each of m released labels, true if the label judges.
 
     Args:
         case: the replicate, whose random stream decides. outcome: the result of its run.
@@ -53,7 +53,7 @@ def split(case: Replicate, outcome: Outcome) -> Halves:
 def judged(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome) -> AccuracyEstimate:
     """The accuracy of a model that is learned from two thirds of a release, estimated from the other third. The
     estimate, with an interval, serves to choose between learners. If users submit the labels of random peers, one noisy
-    label may be in both parts; the estimate then favours models that follow closely the labels of each cluster.
+    label may be in both parts; the estimate then favours models that closely follow the labels of each cluster.
 
     Args:
         case: the replicate. people: its users. mechanism: its mechanism, with parameters fixed. outcome: the result of

@@ -54,7 +54,7 @@ def exchange_streamed(ready: Streamed, part: tuple[int, int]) -> Outcome:
     """Run some shards of a replicate. The outcome has only sums over them: counts of released and of true labels at
     each point of the law, and traffic and arrival times.
 
-    part: first shard, and the one after the last.
+    part: index of the first shard, and the index after that of the last shard.
     """
     people, mechanism = ready.people, cast(_ByShard, ready.mechanism)
     shape = people.law.label_distribution.shape
@@ -85,7 +85,7 @@ def exchange_streamed(ready: Streamed, part: tuple[int, int]) -> Outcome:
 
 def measure_streamed(case: Replicate, ready: Streamed, parts: Sequence[Outcome]) -> StatedRow:
     """The row of a replicate and the conditions of its privacy bounds, from the outcomes of parts that together hold
-    all users once. The outcome of a part has sums over some shards (groups of whole clusters).
+    each user exactly once. The outcome of a part has sums over some shards (groups of whole clusters).
 
     Args:
         case: the replicate. ready: its users, mechanism and network. parts: the outcomes, in the order of the

@@ -37,7 +37,7 @@ from p2p_sim.report.columns import LONGEST_CELL, plain, with_interval
 from p2p_sim.report.privacy_statement import rounded_down, rounded_up
 
 MOST_POINTS = 2000
-"""Largest number of points of a chart; a figure with more points is a picture alone."""
+"""Largest number of points of a chart; a figure with more points is shown as a picture only."""
 Chart = dict[str, Any]
 
 
@@ -46,15 +46,15 @@ def sweep_chart(table: pd.DataFrame, view: View, keys: Sequence[str], note: str)
     than 2,000.
 
     x, y: labels of the axes. logs: whether x and y are logarithmic. places: names of x's values if they are text.
-    joined: whether lines join points. panels: their names; the name of a single panel is empty. groups: the lines. Each
-    has a label, a look (an index from which colour and marker follow) and points; a point has its panel's index, its
-    coordinates "at" (x, y, and the ends of y's interval) and the words that are shown for it ("said"). levels: what the
-    lines are compared with, such as the learner without privacy. Each has a label, a dash pattern and pieces; a piece
-    is a line in one panel, and a single point stands for a horizontal line. note: the caption.
+    joined: whether lines join points. panels: names of the panels; the name of a single panel is empty. groups: the
+    lines. Each has a label, a look (an index from which colour and marker follow) and points; a point has its panel's
+    index, its coordinates "at" (x, y, and the ends of y's interval) and the words that are shown for it ("said").
+    levels: what the lines are compared with, such as the learner without privacy. Each has a label, a dash pattern and
+    pieces; a piece is a line in one panel, and a single point stands for a horizontal line. note: the caption.
 
     Args:
-        table: one line for each point, as `p2p_sim.measures.point_means.points` gives it. view: the columns of the
-        axes, lines and panels. keys: the swept keys, whose values a point's words state. note: what is held fixed.
+        table: one row for each point, as `p2p_sim.measures.point_means.points` gives it. view: the columns of the axes,
+        lines and panels. keys: the swept keys, whose values a point's words state. note: what is held fixed.
     """
     finite, names = drawable(table, view)
     if finite.empty or len(finite) > MOST_POINTS:
@@ -108,8 +108,8 @@ def _groups(
 def run_chart(rows: pd.DataFrame) -> Chart | None:
     """The chart of a run as JSON values with the keys of `sweep_chart`: a point for each ε that could be stated.
 
-    The chart is None if no ε is finite, or if the measure on the y axis is not. rows: one line for each replicate of a
-    single point.
+    The chart is None if no ε is finite, or if the measure on the y axis is not finite. rows: one row for each replicate
+    of a single point.
     """
     point = points(rows).iloc[0].to_dict()
     y = quality(rows)
@@ -157,7 +157,7 @@ def _run_levels(point: Mapping[Any, Any], y: str) -> list[Chart]:
 
 
 def _ends(row: Mapping[Any, Any] | pd.Series, column: str) -> list[float | None]:
-    """A mean and the two ends of its interval, as numbers that JSON can hold or None."""
+    """A mean and the two ends of its interval, each as a number that JSON can hold, or None."""
     return [_number(row.get(column + end)) for end in ("", LOW, HIGH)]
 
 
@@ -221,7 +221,7 @@ def _references(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
 
 
 def _number(number: Any) -> float | None:
-    """A number with eight digits; None for infinity and NaN, which JSON lacks."""
+    """A number with eight significant digits; None for infinity and NaN, which JSON lacks."""
     return None if number is None or not math.isfinite(number) else float(f"{float(number):.8g}")
 
 
@@ -253,8 +253,8 @@ def embedded(text: str, prefix: str, alt: str) -> str:
     """An SVG file's text as an <svg> element that scales with the page, has an alternative text and no namespaces.
 
     Args:
-        text: of the file.
-        prefix: of the identifiers, unique in the page.
+        text: the text of the file.
+        prefix: text that is put before each identifier; it is unique in the page.
         alt: what the figure shows, in words.
     """
     # remove the names' namespaces, the metadata and Matplotlib's style sheet, which would apply to the whole page

@@ -1,4 +1,4 @@
-"""The columns that a report needs, and values as short, printable, harmless texts."""
+"""The columns that a report needs, and the conversion of values into short, printable, harmless texts."""
 
 import math
 from collections import Counter
@@ -11,7 +11,7 @@ from p2p_sim.base import count
 from p2p_sim.measures import POINT, REPLICATE, points
 
 LONGEST_CELL = 80
-"""Largest number of characters of a cell or label; longer texts are cut."""
+"""Largest number of characters of a table's cell or a label; longer texts are cut."""
 
 
 def plain(value: Any, longest: int = LONGEST_CELL) -> str:
@@ -59,8 +59,8 @@ def _grouped(value: float) -> str:
 
 
 def decimals(halves: Iterable[float]) -> int | None:
-    """The number of decimals with which means are shown, from 2 to 8: so many that the median half-width of their
-    intervals has two digits. None if no half-width is finite and above 0.
+    """The number of decimals with which means are shown, from 2 to 8. It is chosen so that the median half-width of the
+    means' intervals is shown with two significant digits. None if no half-width is finite and above 0.
 
     >>> decimals([0.004, 0.0026, 0.001]), decimals([float("nan")])
     (4, None)
@@ -77,7 +77,8 @@ class MeanText(NamedTuple):
 
 
 def with_interval(value: float, low: float, high: float, places: int | None = None) -> MeanText:
-    """A mean and its interval with `places` decimals; default: as many as `decimals` gives for the interval.
+    """A mean and its interval with `places` decimals; by default with the number that `decimals` gives for the
+    interval.
 
     >>> with_interval(0.887123, 0.8845, 0.8897)
     MeanText(mean='0.8871', interval='[0.8845, 0.8897]')
@@ -101,24 +102,24 @@ NUMBERS = (
     "epsilon_paper",
     *WORST,
 )
-"""Columns of numbers, some of them empty, that a report reads."""
+"""The columns of numbers that a report reads; some of them may be empty."""
 TEXTS = ("engine", "population", "mechanism", "mechanism_kind", "learner", "observer", "adjacency", "basis", "oracle")
 NEEDED = (POINT, REPLICATE, *TEXTS, *NUMBERS)
-"""Columns that a report reads."""
+"""All columns that a report reads."""
 
 Failure = Mapping[str, Any]
 
 
 def standing(failures: Iterable[Failure], rows: pd.DataFrame) -> list[Failure]:
-    """The failures whose replicate has no row, in their order."""
+    """The failures, in the given order, whose replicate has no row."""
     succeeded = set(zip(rows[POINT], rows[REPLICATE], strict=True))
     return [failure for failure in failures if (str(failure.get("point")), failure.get("replicate")) not in succeeded]
 
 
 def with_failures(rows: pd.DataFrame, keys: Sequence[str], failures: Sequence[Failure] = ()) -> pd.DataFrame:
     """One line for each point: means and intervals of measured columns, the largest value of each column of ε, the
-    number of replicates, and that of failed ones. Points without a successful replicate come last, with 0 replicates
-    and without means.
+    number of replicates, and the number of failed replicates. Points without a successful replicate come last, with 0
+    replicates and without means.
 
     Args:
         rows: one line for each point and replicate. keys: columns whose values define a point. failures: replicates
@@ -135,7 +136,7 @@ def with_failures(rows: pd.DataFrame, keys: Sequence[str], failures: Sequence[Fa
 
 
 def worst_bases(rows: pd.DataFrame) -> pd.Series:
-    """By point, how the learner's ε was computed (column `basis`) in the replicate with the largest ε."""
+    """For each point, how the learner's ε was computed (column `basis`) in the replicate with the largest ε."""
     order = rows["epsilon_upper"].fillna(float("inf")).sort_values(kind="stable").index
     return rows.loc[order].groupby(POINT, sort=False)["basis"].last()
 
@@ -145,16 +146,16 @@ LOOK_TEXTS = {
     "curator": "Runs of a private selection: each ε here is that of one run; the larger ε of the whole selection, "
     "choice included, is in trials.csv",
 }
-"""A sentence for rows of a search, by the value of their column `look`, which says at what the search looked. Other
-looks cost no ε."""
+"""A sentence for rows of a search, by the value of their column `look`, which names the data that the search looked at.
+Other values need no sentence, since such searches cost no ε."""
 
 
 def choices(rows: pd.DataFrame) -> list[str]:
     """Warnings for a report on rows of a parameter search, about choices that the stated ε does not count; empty for
-    rows of no search. There is one sentence for each way in which the search looked at private data: at true labels, or
-    at their noisy scores by a curator. In that second way, called a private selection, a trusted server with true
-    labels makes several runs and takes the one with the best noisy score. Searches that look at released labels or at
-    public data need no warning.
+    rows that come from no search. There is one sentence for each way in which the search looked at private data. Either
+    it looked at true labels; or a curator, a trusted server with true labels, made several runs and chose the run with
+    the best noisy score, which is called a private selection. Searches that look at released labels or at public data
+    need no warning.
     """
     if "look" not in rows:
         return []

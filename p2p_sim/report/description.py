@@ -29,7 +29,8 @@ POPULATIONS = {
 
 
 def subtitle(table: pd.DataFrame, keys: Sequence[str]) -> str:
-    """The line below the report's title: a run, or a sweep of so many points, and the number of replicates.
+    """The line below the report's title: whether the results are of a run or of a sweep, the sweep's number of points,
+    and the number of replicates.
 
     table: one line for each point. keys: the swept keys; none for a run.
     """
@@ -48,8 +49,8 @@ def what_was_run(
 
     Args:
         rows: one line for each point and replicate. table: one line for each point (a point is one setting of the
-        sweep). axes: of the sweep, each a mapping with "keys" and "values"; empty for a run. mechanisms: words for
-        each kind of mechanism, which go after "privatised by"; the label exchange needs none. scenario: the base
+        sweep). axes: the axes of the sweep, each a mapping with "keys" and "values"; empty for a run. mechanisms: for
+        each kind of mechanism, words that follow "privatised by"; the label exchange needs none. scenario: the base
         scenario as a nested mapping.
     """
     varied = [str(key) for axis in axes for key in axis["keys"]]
@@ -73,10 +74,10 @@ def what_was_run(
 
 
 def unfinished(table: pd.DataFrame, axes: Sequence[Mapping[str, Any]], wanted: int | None) -> str:
-    """A sentence on the points and replicates that a sweep or run lacks; empty if it has all.
+    """A sentence on the points and replicates that a sweep or run still lacks; empty if nothing is missing.
 
-    table: one line for each point. axes: of the sweep, each with its values; none for a run. wanted: replicates of each
-    point.
+    table: one line for each point. axes: the axes of the sweep, each with its values; empty for a run. wanted: how many
+    replicates each point should have; None: unknown.
     """
     planned = math.prod(len(axis["values"]) for axis in axes)
     have = int((table["replicates"] > 0).sum())
@@ -102,12 +103,12 @@ def _users(rows: pd.DataFrame) -> str:
 
 
 def _merged_clusters(rows: pd.DataFrame, clusters: object) -> str:
-    """A sentence which says that small clusters were merged into their nearest neighbours, if there are fewer clusters
-    than the scenario asks for; else empty.
+    """If there are fewer clusters than the scenario asks for, a sentence which says that small clusters were merged
+    into their nearest neighbours; else empty.
 
     Args:
         rows: one line for each point and replicate. clusters: the scenario's settings for clusters; its keys `count`
-        (how many are asked for) and `min_size` (the users that each must have) are read.
+        (how many clusters are asked for) and `min_size` (the least number of users of a cluster) are read.
     """
     if not isinstance(clusters, Mapping):
         return ""
@@ -121,7 +122,7 @@ def _merged_clusters(rows: pd.DataFrame, clusters: object) -> str:
 
 
 def learned_nothing(rows: pd.DataFrame) -> list[str]:
-    """Warnings that what is learned is not clearly more accurate than always predicting one class."""
+    """Warnings if what is learned is not clearly more accurate than always predicting one class."""
     if rows["scenario"].nunique() == 1:
         return [f"{line[0].upper()}{line[1:]}." for line in warnings_of(rows)]
     low, comparable = points_not_above(rows)
@@ -197,13 +198,13 @@ class Card(NamedTuple):
 
 def key_figures(points: pd.DataFrame) -> list[Card]:
     """The cards at the top of a report: the learner's ε, that of the learner with a coalition if there is one, and how
-    good the learned model is. Its measure is excess risk where the law of the data is known, else the error of a
-    density or accuracy. For one point the cards have intervals and values to compare with, for several points ranges
-    over the points.
+    good the learned model is. The model's measure is excess risk where the law of the data is known, else accuracy; for
+    a density it is the density's error. For one point the cards have intervals and values to compare with. For several
+    points they have ranges over the points.
 
     points: one line for each point, with its number of replicates.
     """
-    # excess risk where the law is known, or a density's measure, else accuracy
+    # excess risk where the law is known, else accuracy; or the measure of a density
     measured = points[points["replicates"] > 0]
     column = quality(measured)
     exact, heading = column == "excess_risk", short(column)

@@ -33,9 +33,9 @@ MOST_FAILURES, LONGEST_ERROR, LONGEST_LISTING = 200, 1000, 200_000
 class Picture:
     """A figure of the report.
 
-    caption: what the figure shows and how many replicates are behind it; also the reason if it could not be drawn.
+    caption: what the figure shows, and from how many replicates; if the figure could not be drawn, also the reason.
     svg: the text of an SVG file; empty if the figure could not be drawn. chart: values from `p2p_sim.report.charts`,
-    which a browser shows at the pointer; None if the figure is a picture alone.
+    which a browser shows at the pointer; None if the figure has no such values.
     """
 
     caption: str
@@ -52,17 +52,17 @@ def report_page(
     mechanisms: Mechanisms = MappingProxyType({}),
     terms: Mapping[str, Terms] = MappingProxyType({}),
 ) -> str:
-    """The report on a run or a sweep: one HTML page that loads nothing; the same text for the same arguments.
+    """The report on a run or a sweep: one HTML page that loads no other file. Equal arguments give an equal text.
 
     Args:
-        rows: one line for each point and replicate, sorted, with a column for every swept key and for all else that a
-        report reads (`columns.NEEDED`). manifest: what was run: name, identity (a hash), seed, replicates, scenario,
-        axes, plots, versions of packages, and model_version (the version of the simulation). failures: replicates
-        without a row, each with its point, replicate, error and swept keys. pictures: the figures, in their order.
-        mechanisms: descriptions of mechanisms, by kind. terms: the conditions under which the values of ε hold, by the
-        rows' column `statement`.
+        rows: one line for each point and replicate, sorted, with a column for every swept key and with all other
+        columns that a report reads (`columns.NEEDED`). manifest: what was run: name, identity (a hash), seed,
+        replicates, scenario, axes, plots, versions of packages, and model_version (the version of the simulation).
+        failures: replicates without a row, each with its point, replicate, error and swept keys. pictures: the figures,
+        in their order. mechanisms: descriptions of mechanisms, by kind. terms: the conditions under which the values of
+        ε hold, by the rows' column `statement`.
     """
-    # a failure counts at its point only if its replicate has no row; else the replicate was run again with success
+    # a failure counts only if its replicate has no row; a replicate with a row was run again with success
     axes = manifest.get("axes") or []
     keys = [key for axis in axes for key in axis["keys"]]
     unresolved = standing(failures, rows)
@@ -71,8 +71,9 @@ def report_page(
     script, style = (
         "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names) for names in (SCRIPTS, STYLES)
     )
-    script = script.replace("\nexport ", "\n")  # both modules are one script
-    # each figure as its caption, its <svg> element and its chart; identifiers begin with "figure-" and its number
+    script = script.replace("\nexport ", "\n")  # both modules become one script
+    # each figure as its caption, its <svg> element and its chart; identifiers begin with "figure-" and the figure's
+    # number
     embeddings = []
     for number, picture in enumerate(pictures, 1):
         alt = plain(picture.caption, LONGEST_ERROR)
@@ -123,18 +124,19 @@ def _environment() -> Environment:
 
 
 def _failure(failure: Failure, keys: Sequence[str]) -> list[str]:
-    """The cells of a failed replicate's line: its point with the swept values, the replicate, the error."""
+    """The cells of the line for a failed replicate: its point, its swept values, its number, and the error."""
     where = ", ".join(f"{plain(key)} = {plain(failure.get(key))}" for key in keys if key in failure)
     error = plain(failure.get("error"), LONGEST_ERROR)
     return [plain(failure.get("point")), where, plain(failure.get("replicate")), error]
 
 
 def _listings(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The parts of the page that show how to run the study again: the TOML text of the scenario and, for a sweep, of
-    the sweep, each as a list of TOML tables in text; the name of the scenario's file; and the command.
+    """The parts of the page that show how to run the study again: the TOML text of the scenario and, if it was a sweep,
+    the TOML text of the sweep, each as a list with a text for each TOML table; the name of the scenario's file; and the
+    command.
 
     Args:
-        manifest: what was run, as stored with the results. name: of the study, which is also the file's name in the
+        manifest: what was run, as stored with the results. name: the study's name, which is also the file's name in the
         command.
     """
     swept = bool(manifest.get("axes"))
@@ -147,7 +149,7 @@ def _listings(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _cut(listing: list[str]) -> list[str]:
-    """The beginning of a listing, as much of it as a page can hold."""
+    """The beginning of a listing: as many blocks as are shown on a page, and a note if blocks are left out."""
     sized = zip(listing, accumulate(map(len, listing)), strict=True)
     fitting = [block for block, size in sized if size <= LONGEST_LISTING]
     return fitting if len(fitting) == len(listing) else [*fitting, "# cut here; manifest.json has the rest"]

@@ -17,8 +17,8 @@ MOST_COLUMNS, MOST_LINES, MOST_AXES = 12, 400, 5
 class Figure(NamedTuple):
     """A column of numbers that the table of points may show.
 
-    column: its name in the rows. heading: in words. worst: whether it is an ε; then its largest value over replicates
-    is shown, else the mean.
+    column: its name in the rows. heading: the column's head, in words. worst: whether it is an ε; then its largest
+    value over replicates is shown, else the mean.
     """
 
     column: str
@@ -40,7 +40,7 @@ FIGURES = (
     Figure("cells", "cells released", False),
     Figure("effective_sampling_rate", "labels that arrive, share", False),
 )
-"""Columns of the table, those on what is learned first; excess risk replaces accuracy if it is known at all points."""
+"""Columns of the table in order of importance; excess risk replaces accuracy if it is known at all points."""
 MORE = (
     Figure("epsilon_coalition_upper", "ε, coalition", True),
     Figure("epsilon_times_upper", "ε, arrival times", True),
@@ -69,8 +69,8 @@ class TableCell(NamedTuple):
 class TableColumn(NamedTuple):
     """The head of a column.
 
-    heading: in words, with the unit. keys: the scenario's keys that it shows, or its name in the rows. number: whether
-    its cells are numbers. axis: whether it is a swept key.
+    heading: the head in words, with the unit. keys: the scenario's keys that the column shows, or its name in the rows.
+    number: whether its cells are numbers. axis: whether it shows swept keys.
     """
 
     heading: str
@@ -190,14 +190,14 @@ def plain_cells(values: Sequence[Any]) -> list[TableCell]:
 
 
 def _order(value: float) -> str:
-    """A number in full, as a script reads it."""
+    """A number in full, in the form that the page's script reads; empty for NaN."""
     if math.isnan(value):
         return ""
     return repr(value) if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number; True and False are no numbers."""
+    """Whether a value is a number; True and False do not count as numbers."""
     return not isinstance(value, bool | str) and isinstance(value, int | float)
 
 

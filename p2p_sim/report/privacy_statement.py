@@ -52,10 +52,11 @@ class StatementLine(NamedTuple):
 def statement(
     rows: pd.DataFrame, table: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, Terms]
 ) -> dict[str, Any]:
-    """The parts of a report's section on privacy, by name. promise: paragraphs. lines: ε by observer. compared: a lower
-    bound on ε and the papers' bounds. partial: whether some line or bound is known at only some of the points. refused:
-    which of the papers' bounds do not apply, and why. conditions: groups of a heading and its conditions. bases: how
-    the learner's ε was computed, each way with its number of points.
+    """The parts of a report's section on privacy, by name. promise: paragraphs on what ε promises. lines: a line with ε
+    for each observer. compared: lines with a lower bound of ε and with the bounds of papers. partial: whether some of
+    these lines are known at only some of the points. refused: which of the papers' bounds do not apply, and why.
+    conditions: groups, each of a heading and conditions. bases: each way in which the learner's ε was computed, with
+    the number of points computed so.
 
     Args:
         rows: one line for each point and replicate. table: one line for each point, with its number of replicates.
@@ -151,7 +152,7 @@ def _little(rows: pd.DataFrame) -> str:
 
 
 def _caution(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
-    """Sentences on what ε does not cover: further releases about the same users; a network that turns out otherwise
+    """Sentences on what ε does not cover: further releases about the same users; a network on which other things happen
     than in the replicate for which ε was computed; a mechanism that was told the clusters' heterogeneity φ, which
     depends on true labels; and real data.
 
@@ -161,7 +162,7 @@ def _caution(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
     text = "Each ε is about one release"
     if len(measured) > 1 or len(rows) > 1:
         text += "; if several replicates or points about the same users were released, their ε would add up"
-    conditional = rows["epsilon_others_upper"].notna()  # these ε hold given the network as it turned out
+    conditional = rows["epsilon_others_upper"].notna()  # these values of ε take what happened on the network as given
     if conditional.any():
         some = "" if conditional.all() else "Where the network has faults or other observers, "
         text += (
@@ -215,14 +216,14 @@ def _conditions(rows: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, 
 
 
 def _heading(kind: str, claimed: str, who: Mapping[str, set[str]], mechanisms: Mechanisms, everywhere: int) -> str:
-    """The heading of a group of values of ε that have the same conditions. It names the mechanism, for a plug-in also
-    who claims the values, and the observers. An observer to whom the conditions apply at only some points has the
-    number of these points.
+    """The heading of a group of values of ε that have the same conditions. It names the mechanism and the observers,
+    and for a plug-in also who claims the values. If the conditions apply to an observer at only some points, the number
+    of these points is added.
 
     Args:
-        kind: of the mechanism. claimed: the plug-in that claims the values, or empty. who: for each column of ε, the
-        points at which it has these conditions. mechanisms: words for each kind of mechanism. everywhere: how many
-        points there are.
+        kind: kind of the mechanism. claimed: the plug-in that claims the values, or empty. who: for each column of ε,
+        the points at which it has these conditions. mechanisms: words for each kind of mechanism. everywhere: number of
+        all points.
     """
     text = mechanisms.get(kind, kind)
     about = "" if kind == "label_exchange" else f"{plain(text)}: "
@@ -282,7 +283,7 @@ def _statement_terms(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[Poi
 def _line(measured: pd.DataFrame, column: str, who: str) -> StatementLine:
     """A line with the smallest and largest value of a column of ε.
 
-    measured: one line for each point that has results. who: the observer.
+    measured: one line for each point that has results. who: the observer, or words for a bound that is compared.
     """
     values = measured[column].dropna().astype(float)
     note = "" if len(values) == len(measured) else f"{len(values):,d} of {count(len(measured), 'point')}"

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 REPORT = "report.html"
 MOST_FIGURES, MOST_LINES, MOST_PANELS = 8, 7, 9
-"""The largest number of figures in a report. If the sweep's file names no figures: the largest numbers of lines in a
-figure with a single panel, and of panels."""
+"""The largest number of figures in a report; then two numbers for sweeps whose file names no figures: the largest
+number of lines in a figure with a single panel, and the largest number of panels."""
 
 
 def write_report(directory: Path, out: Path | None = None) -> Path:
-    """Write the report on a run or a sweep and return where it is; the same results give the same bytes.
+    """Write the report on a run or a sweep, and return the file's path. The same results give the same bytes.
 
     Args:
         directory: results of `p2p-sim run` or `p2p-sim sweep`.
@@ -91,8 +91,8 @@ def read_failures(directory: Path) -> list[dict[str, Any]]:
 
 def _pictures(results: Results) -> "list[Picture]":
     """The figures of the report. A run has one: the measure of utility, such as accuracy, beside every ε that could be
-    stated. A sweep has the figures that its file names, at most eight. If it names none, it has three: the measure
-    against ε, the measure against the first swept key, and ε against this key.
+    stated. A sweep has the figures that its file names, at most eight. If it names none, it has three: the measure of
+    utility against ε, the measure of utility against the first swept key, and ε against this key.
     """
     from p2p_sim.figures import plot_privacy_utility
     from p2p_sim.report.charts import run_chart
@@ -112,11 +112,11 @@ def _pictures(results: Results) -> "list[Picture]":
 
 def _usual(results: Results, column: str) -> list[FigureRequest]:
     """The three figures of a sweep whose file names none: `column` against ε, `column` against the first swept key, and
-    ε against the first swept key. The other keys make lines. If there would be more than seven lines, the key with the
-    most values, of those with 2 to 9, makes panels instead.
+    ε against the first swept key. There is a line for each combination of values of the other keys. If there would be
+    more than seven lines, the key with the most values, of those with 2 to 9, makes panels instead.
 
     Args:
-        results: the sweep's rows and keys. column: a measure of utility, such as excess risk.
+        results: the sweep's rows and keys. column: name of the column with a measure of utility, such as excess risk.
     """
     first = results.keys[0]
     others = [axis[0] for axis in results.axes[1:]]
@@ -168,7 +168,8 @@ def _picture(drawing: Any, caption: str, chart: "Callable[[], Chart | None]") ->
     """A figure of the report: its caption, its drawing and its values; if it cannot be drawn, its caption with the
     reason.
 
-    A sweep's file may ask for a figure that does not fit the rows, and a label may be any text.
+    A figure may fail to be drawn because a sweep's file may ask for one that does not fit the rows, and a label may be
+    any text.
 
     Args:
         drawing: a function that draws the figure into the file with the path that it gets. caption: what the figure
@@ -205,11 +206,11 @@ def _checked(directory: Path, rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of results, checked and with their columns of numbers as floating-point numbers.
 
     Args:
-        directory: of the results, which an error names. rows: one line for each point and replicate.
+        directory: the directory of the results, which an error names. rows: one line for each point and replicate.
 
     Raises:
         InputError: a column that a report needs, such as mechanism, basis, δ and every ε, is missing, or a column of
-        numbers holds something else.
+        numbers holds a value that is no number.
     """
     if missing := [name for name in NEEDED if name not in rows]:
         raise InputError(f"{directory / ROWS}: has no column {missing[0]}; another version of p2p-sim wrote it")

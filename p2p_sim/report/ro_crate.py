@@ -1,4 +1,4 @@
-"""A results directory as RO-Crate 1.1 metadata, for archives and for programs that read such metadata."""
+"""Describes a results directory in RO-Crate 1.1 metadata, for archives and for programs that read such metadata."""
 
 import json
 import os
@@ -24,7 +24,8 @@ MEDIA = {
 
 
 def write_crate(directory: Path) -> Path:
-    """Describe a run, a sweep or a search and the files of its directory; return where the description is.
+    """Write a description of a run, a sweep or a search and of the files in its directory; return the path of the
+    description.
 
     Raises:
         InputError: the directory has no manifest. RunFailed: the directory cannot be written to.
@@ -74,7 +75,7 @@ def _entity(id_: str, kind: str, **values: Any) -> dict[str, Any]:
 
 
 def _files(directory: Path) -> list[dict[str, Any]]:
-    """The files of a directory, without those whose names begin with a dot and without the description itself."""
+    """An entity for each file of a directory, except files whose names begin with a dot and the description itself."""
     files = []
     for path in sorted(directory.glob("[!.]*")):
         if path.is_file() and path.name != CRATE:

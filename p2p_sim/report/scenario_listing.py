@@ -1,4 +1,4 @@
-"""A scenario's tree as TOML, to be read and to be run again."""
+"""A scenario's nested mapping as TOML text, for reading and for running the scenario again."""
 
 import re
 from collections.abc import Mapping
@@ -26,18 +26,18 @@ def toml(tree: Mapping[str, Any]) -> str:
     kind = "constant"
     """
     text = tomli_w.dumps(_writable(tree)).rstrip("\n")
-    # join a list of plain values into one line; line breaks inside texts are escaped, so none is joined
+    # a list of plain values is joined into one line; line breaks inside texts are escaped, so they are not affected
     return re.sub(r"\[\n *([^][{}]*),\n *]", lambda match: "[" + re.sub(r"\n *", " ", match[1]) + "]", text)
 
 
 def blocks(tree: Mapping[str, Any]) -> list[str]:
-    """A nested mapping of JSON values as TOML text, table by table."""
+    """A nested mapping of JSON values as TOML text: a list with one text for each table."""
     return toml(tree).split("\n\n")
 
 
 def scenario_in_order(tree: Mapping[str, Any]) -> dict[str, Any]:
     """A scenario's nested mapping with its keys in the order of the documentation, from name and seed to privacy; then
-    comes `kind`, and then all other keys. The same holds for the keys of nested mappings.
+    comes `kind`, and then all other keys. The keys of nested mappings are ordered in the same way.
     """
     first = [key for key in (*FIRST, "kind") if key in tree]
     order = [*first, *(key for key in tree if key not in first)]
@@ -49,8 +49,8 @@ def sweep_file(manifest: Mapping[str, Any]) -> dict[str, Any]:
     its base scenario, replicates, axes and plots.
 
     manifest: what was run, with "name", "scenario", "axes" and perhaps "replicates" and "plots". An axis has "keys",
-    "values" (a list with a value for each key) and perhaps "labels"; an axis with one key is written as key and plain
-    values.
+    "values" (each a list with a value for each key) and perhaps "labels". In the sweep file, an axis with one key has
+    "key" and plain values instead.
     """
     axes = []
     for axis in manifest["axes"]:
@@ -67,7 +67,8 @@ def sweep_file(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def base_file(manifest: Mapping[str, Any]) -> str:
-    """The file of a sweep's base scenario: named after the scenario; with "-base" if the sweep has the same name.
+    """The file name for a sweep's base scenario: the scenario's name, with "-base" added if the sweep has the same
+    name.
 
     >>> base_file({"name": "noise", "scenario": {"name": "tumours"}})
     'tumours.toml'
@@ -79,7 +80,9 @@ def base_file(manifest: Mapping[str, Any]) -> str:
 
 
 def _writable(node: Any) -> Any:
-    """A JSON value that TOML can hold: without keys that are None, and with "?" for lone surrogates in texts."""
+    """A JSON value changed so that TOML can hold it: without keys whose value is None, and with "?" for lone surrogates
+    in texts.
+    """
     if isinstance(node, Mapping):
         return {_writable(str(key)): _writable(value) for key, value in node.items() if value is not None}
     if isinstance(node, list | tuple):

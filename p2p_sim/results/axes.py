@@ -38,7 +38,7 @@ def plot(
         The axes, with labels and a legend; the figure is `.figure`.
 
     Raises:
-        InputError: a column is not there or does not fit, or the rows are not of results; one line.
+        InputError: a column is missing or does not fit its use, or `rows` are no results. The error's text is one line.
     """
     results = read_results(Path(rows)) if isinstance(rows, str | os.PathLike) else _results(rows)
     table = points(results.rows, results.keys)
@@ -63,7 +63,7 @@ def plot(
 
 
 def _results(rows: Any) -> Results:
-    """The results in a data frame of rows, without name and scenario; the swept keys follow from its columns.
+    """The results in a data frame of rows, with an empty name and scenario; the swept keys follow from the columns.
 
     Raises:
         InputError: `rows` is no data frame of results, or empty.
@@ -79,14 +79,14 @@ def _results(rows: Any) -> Results:
 
 
 def _axes(rows: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
-    """The swept keys of rows, in tuples: two keys are in one tuple if each value of one goes with a single value of the
-    other, so that they change together. Every column whose name has a dot is a swept key; `engine` and `seed` are
+    """The swept keys of rows, in tuples. Two keys are in one tuple if they change together: each value of one key
+    occurs with a single value of the other. Every column whose name has a dot is a swept key; `engine` and `seed` are
     swept keys if they have several values.
     """
     fixed = rows.drop_duplicates(POINT)
     keys = [str(name) for name in rows if "." in str(name) or (name in ("engine", "seed") and rows[name].nunique() > 1)]
     axes: list[list[str]] = []
-    for key in keys:  # a key joins an axis if its values and those of the axis correspond one to one
+    for key in keys:  # a key joins an axis if values correspond one to one
         for axis in axes:
             if len(fixed[[axis[0], key]].drop_duplicates()) == fixed[key].nunique() == fixed[axis[0]].nunique():
                 axis.append(key)

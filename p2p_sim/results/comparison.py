@@ -1,4 +1,4 @@
-"""Two results directories, point by point: which points they share, and how far apart they are there."""
+"""Compares two results directories point by point: which points they share, and how far apart their results are."""
 
 import json
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def compare(first: Path, second: Path, columns: Sequence[str] = ()) -> Compariso
     """Compare two results directories of `run` or `sweep`.
 
     Points match if they agree on every swept key of either directory. If only one directory sweeps a key, the points of
-    the other have their scenario's value; if that scenario has no such key, these points match every value.
+    the other one take the value of its base scenario; if this scenario has no such key, they match every value.
 
     Args:
         first, second: the directories.
@@ -49,7 +49,7 @@ def compare(first: Path, second: Path, columns: Sequence[str] = ()) -> Compariso
     first_results, second_results = read_results(first), read_results(second)
     axes = tuple(dict.fromkeys([*first_results.keys, *second_results.keys]))
     before, after = (tidy(results.rows, results.keys) for results in (first_results, second_results))
-    # a column must be measured on both sides; the hint of an error names a measured one that is spelled alike
+    # a column must be measured on both sides; the hint in an error names a measured column that is spelled alike
     shared = [str(c) for c in before if c in after and c not in (POINT, REPLICATE, "model_version")]
     for name in columns:
         check_column("--y", name, shared if name in shared else [c for c in shared if _is_measured(c, before, after)])
@@ -91,8 +91,8 @@ def _with_axes(rows: pd.DataFrame, others: pd.DataFrame, axes: Sequence[str], re
     such key, each row is repeated for every value that the other directory's rows have.
 
     Args:
-        rows: of this directory. others: rows of the other directory. axes: the swept keys of both. results: this
-        directory's own swept keys and base scenario.
+        rows: rows of this directory. others: rows of the other directory. axes: the swept keys of both. results: this
+        directory's results, with its own swept keys and base scenario.
 
     Raises:
         InputError: two points of this directory would have the same values.
@@ -127,6 +127,6 @@ def _settings(first: Results, second: Results, axes: Sequence[str]) -> tuple[Set
 
 
 def _leaves(tree: dict[str, Any]) -> dict[str, Any]:
-    """The values of a scenario by their dotted keys; a list as JSON text."""
+    """The values of a scenario by their dotted keys; a list is given as JSON text."""
     [leaves] = pd.json_normalize(tree).astype(object).to_dict("records")
     return {str(key): json.dumps(value) if isinstance(value, list) else value for key, value in leaves.items()}

@@ -1,4 +1,6 @@
-"""Which columns a figure shows: the request for it, the columns that the request leaves open, and the lines."""
+"""Which columns a figure shows: the columns that a request names, those that are chosen if it does not name them, and
+those that make lines.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,15 +15,18 @@ from p2p_sim.measures import HIGH, LOW, POINT, is_privacy, quality
 from p2p_sim.results.results_directory import Results, check_column
 
 FIT_X = ("heterogeneity", "num_users", "users", "flip_prob", "num_clusters", "min_cluster_size", "max_cluster_size")
-"""The columns along x for which theory has a curve of excess risk to fit, by the last part of their dotted names."""
+"""The columns along x for which theory has a curve of excess risk that can be fitted, by the last part of their dotted
+names.
+"""
 
 
 @dataclass(frozen=True)
 class FigureRequest:
-    """The columns that are named for a figure; for an axis that is None, a column is chosen.
+    """The columns that are named for a figure; if an axis is None, a column is chosen for it.
 
-    x, y: along the axes. group: its values make lines. facet: its values make panels. heat: drawn as colours over x and
-    y. fit: whether theory is drawn beside excess risk.
+    x, y: columns along the axes. group: a column; each of its values has a line. facet: a column; each of its values
+    has a panel. heat: a column that is drawn as colours over x and y. fit: whether curves of theory are fitted to
+    excess risk and drawn.
     """
 
     x: str | None = None
@@ -54,18 +59,18 @@ def request_of(entry: dict[str, Any], results: Results) -> FigureRequest:
 
 
 def filled(request: FigureRequest, results: Results, table: pd.DataFrame) -> Chosen:
-    """The request with both axes named, and checked. A request that leaves an axis open gets a column for it: a heat
-    map a swept key; other figures the measure of utility along y, and ε or a swept key along x.
+    """The request with both axes named, and checked. If the request names no column for an axis, one is chosen. For a
+    heat map it is a swept key. For other figures it is the measure of utility along y, and ε or a swept key along x.
 
     Args:
-        request: the columns that are named for the figure. results: whose swept keys may be chosen. table: one line for
-        each point of the results (a combination of swept values), with means over replicates.
+        request: the columns that are named for the figure. results: the results, whose swept keys may be chosen. table:
+        one line for each point of the results (a combination of swept values), with means over replicates.
 
     Raises:
-        InputError: a column is not there or not fit for its use.
+        InputError: a column is missing, or not suitable for its use.
     """
     if request.heat:
-        # a heat map takes the first swept keys for the axes that the request leaves open
+        # in a heat map, axes that the request does not name get the first swept keys
         keys = [axis[0] for axis in results.axes if not {request.x, request.y} & set(axis)]
         x = request.x or (keys.pop(0) if keys else None)
         y = request.y or (keys.pop(0) if keys else None)
@@ -82,9 +87,9 @@ def filled(request: FigureRequest, results: Results, table: pd.DataFrame) -> Cho
 
 def _usual_x(request: FigureRequest, y: str, results: Results, table: pd.DataFrame) -> str:
     """The column along x for a request that names none, if y is along the other axis. If curves of theory are to be
-    fitted to the excess risk, it is the first swept key for which theory has a curve, such as α or the number of users.
-    Otherwise it is ε if ε is finite anywhere and y is not itself a measure of privacy; else the first swept key that
-    makes neither lines nor panels, or ε if there is none.
+    fitted to the excess risk, the column is the first swept key for which theory has a curve, such as α or the number
+    of users. Otherwise it is ε if ε is finite at some point and y is not itself a measure of privacy. Else it is the
+    first swept key that makes neither lines nor panels, or ε if there is no such key.
     """
     if request.fit:
         fitting = [key for key in results.keys if key.rsplit(".", 1)[-1] in FIT_X]
@@ -97,8 +102,8 @@ def _usual_x(request: FigureRequest, y: str, results: Results, table: pd.DataFra
 
 
 def _check(request: Chosen, table: pd.DataFrame) -> None:
-    """Raise an InputError unless a request's columns are in the table, x has values, and the column that is measured
-    has numbers. This is the column of a heat map's colours if there is one (`heat`), else y.
+    """Raise an InputError unless a request's columns are in the table, x has values, and the measured column has
+    numbers. The measured column is that of a heat map's colours (`heat`) if there is one, else y.
     """
     names = list(map(str, table))
     ends = {name + ending for name in names for ending in (LOW, HIGH) if name + LOW in names}
@@ -116,39 +121,41 @@ def _check(request: Chosen, table: pd.DataFrame) -> None:
 
 
 def view_of(request: FigureRequest, results: Results, table: pd.DataFrame) -> View:
-    """The columns of a figure of lines: those along the axes, and those whose values make lines and panels. Columns
-    that the request leaves open are chosen.
+    """The columns of a figure of lines: those along the axes, and those whose values make lines and panels. A column
+    that the request does not name is chosen.
 
     Args:
         request: the columns that are named for the figure. results: the swept keys. table: one line for each point.
 
     Raises:
-        InputError: a column is not there or not fit for its use, or there are more lines or panels than can be told
-        apart.
+        InputError: a column is missing, or not suitable for its use; or there are more lines or panels than can be
+        distinguished.
     """
     return lines_of(filled(request, results, table), results, table)
 
 
 def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
-    """The columns of a figure of lines, from a request that names both axes. Points are joined along x if x is a swept
-    key. If x is a result, such as ε, they are joined along the swept key along which x moves most. But if x is no
-    measure of privacy and has one value for each value of one swept key, they are joined along x. Every other swept key
-    with several values is added to the columns that make lines, so that each of its values has lines of its own.
+    """The columns of a figure of lines, from a request that names both axes. The points of a line are joined in the
+    order of x if x is a swept key. If x is a result, such as ε, they are joined in the order of the swept key along
+    which x changes most. But if x is not a measure of privacy and its values correspond one to one to those of one
+    swept key, they are joined in the order of x. Every other swept key with several values is added to the columns that
+    make lines, so that each of its values has lines of its own.
 
     Args:
         request: the named columns. results: the swept keys. table: one line for each point.
 
     Raises:
-        InputError: more lines or panels than can be told apart.
+        InputError: there are more lines or panels than can be distinguished.
     """
     named = [column for column in (request.group, request.facet) if column]
-    # swept axes that x, lines and panels do not show: one may run along the lines, each other one makes lines
+    # swept axes that x, lines and panels do not show: points may be joined along one of them, each other one makes
+    # lines
     free = [axis[0] for axis in results.axes if not covered(axis, [*named, request.x], table)]
     x, along = request.x, None
-    # if x is a measured column, points follow each other along the swept key along which x moves most
+    # if x is a measured column, points are joined along the swept key along which x changes most
     if not any(x in axis for axis in results.axes) and is_number(table[x]):
         varied = [axis[0] for axis in results.axes if table[axis[0]].nunique() > 1]
-        # x may also follow from one swept key alone; then the points are joined along x
+        # but if x corresponds one to one to a swept key, the points are joined along x
         if is_privacy(x) or not any(_one_to_one(x, key, table) for key in varied):
             along = max(free, key=lambda key: _reach(key, x, free, table), default=None)
     group = (*((request.group,) if request.group else ()), *(key for key in free if key != along))
@@ -166,13 +173,13 @@ def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
 
 def covered(axis: tuple[str, ...], columns: Sequence[str], table: pd.DataFrame) -> bool:
     """Whether a figure needs no lines of its own for the values of a swept axis (one key, or several that change
-    together), because some columns already show them. That is so if the axis has one value, if a column is one of its
-    keys, or if each value of a column belongs to one value of the axis and the reverse. In this last case, measures of
-    privacy such as ε do not count.
+    together), because some columns already show them. This is the case if the axis has only one value, if one of the
+    columns is a key of the axis, or if the values of a column correspond one to one to those of the axis. For this last
+    case, columns that are measures of privacy, such as ε, are ignored.
 
     Args:
-        axis: the keys. columns: columns that the figure shows along x or as lines or panels. table: one line for each
-        point.
+        axis: the axis's keys. columns: columns that the figure shows along x or as lines or panels. table: one line for
+        each point.
     """
     return table[axis[0]].nunique() < 2 or any(
         column in axis or (not is_privacy(column) and _one_to_one(column, axis[0], table)) for column in columns
@@ -180,19 +187,21 @@ def covered(axis: tuple[str, ...], columns: Sequence[str], table: pd.DataFrame) 
 
 
 def _one_to_one(first: str, second: str, table: pd.DataFrame) -> bool:
-    """Whether each value of one column goes with a single value of the other, and the reverse."""
+    """Whether the values of two columns correspond one to one: each value of either occurs with a single value of the
+    other.
+    """
     pairs = table[list(dict.fromkeys([first, second]))].drop_duplicates()
     return len(pairs) == table[first].nunique(dropna=False) == table[second].nunique(dropna=False)
 
 
 def _reach(key: str, x: str, free: Sequence[str], table: pd.DataFrame) -> float:
-    """How far x moves along one swept key while the other swept keys in `free` are fixed: the largest minus the
+    """How much x changes along one swept key while the other swept keys in `free` are fixed: the largest minus the
     smallest x at each combination of values of the other keys, averaged over the combinations. 0 if there is no other
-    key, or no finite x. A figure's lines run along the key with the largest result.
+    key, or no finite x. The points of a line are joined along the key with the largest result.
 
     Args:
-        key: the swept key. x: the column along x. free: all keys that may run along the lines. table: one line for each
-        point.
+        key: the swept key. x: the column along x. free: all keys along which points may be joined. table: one line for
+        each point.
     """
     finite = table[np.isfinite(table[x])]
     others = [axis for axis in free if axis != key]

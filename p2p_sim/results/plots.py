@@ -16,7 +16,7 @@ from p2p_sim.results.rows import stored_rows
 
 FORMATS = ("png", "svg", "pdf")
 _FIXED = ("flip_prob", "sampling_rate", "num_users", "heterogeneity")
-"""Columns whose value a figure's note states if it is the same at all points."""
+"""Columns whose value is stated in a figure's note if it is the same at all points."""
 
 
 def plot(
@@ -26,12 +26,12 @@ def plot(
     format_: str | None = None,
     rows: pd.DataFrame | None = None,
 ) -> list[Path]:
-    """Draw the requested figure. For an empty request, draw the figures that the sweep's file names or, if it names
-    none, one with columns chosen by default.
+    """Draw the requested figure. If the request is empty, draw the figures that the sweep's file names; if the file
+    names none, draw one figure, whose columns are chosen by default.
 
     Args:
         directory: results of `run` or `sweep`.
-        request: which columns.
+        request: the figure's columns.
         out: the file, for a single figure; default: plot-<columns>.<format> in the directory.
         format_: png, svg or pdf; default: the ending of `out`, else png.
         rows: the rows of the directory that are drawn; default: all.
@@ -46,7 +46,7 @@ def plot(
     results = read_results(directory)
     results = results if rows is None else replace(results, rows=rows)
     table = points(results.rows, results.keys)
-    # a request that names nothing asks for the figures of the sweep's author, if there are any
+    # an empty request stands for the figures that the sweep's file names, if there are any
     authors = results.plots if request == FigureRequest() else ()
     requests = [request_of(entry, results) for entry in authors] or [request]
     if out is not None and len(requests) > 1:
@@ -54,7 +54,7 @@ def plot(
     written = []
     for chosen in requests:
         full = filled(chosen, results, table)
-        # the file's name says the columns, such as plot-error_rate-vs-epsilon_upper
+        # the file's name has the columns, as in plot-error_rate-vs-epsilon_upper
         parts = [full.heat, "over", full.x, "and", full.y] if full.heat else [full.y, "vs", full.x]
         for word, column in (("by", full.group), ("per", full.facet)):
             parts += [word, column] if column else []
@@ -73,7 +73,8 @@ def draw(request: FigureRequest, results: Results, table: pd.DataFrame, path: Pa
     """Draw one figure into a file.
 
     Args:
-        request: the columns. results: what is drawn. table: the points of its rows.
+        request: the figure's columns. results: the rows, swept keys and name. table: one line for each point of the
+        rows.
         path: the file, which ends in .png, .svg or .pdf.
 
     Raises:
@@ -93,7 +94,7 @@ def draw_plots(directory: Path, rows: pd.DataFrame | None = None) -> list[Path]:
 
 
 def _ending(out: Path | None, format_: str | None) -> str:
-    """The ending of a figure's file, without dot, as the chosen file or format says; InputError if it is wrong."""
+    """The ending of a figure's file, without dot, from the chosen file or format; InputError if it is not allowed."""
     ending = format_ or (out.suffix[1:] if out else FORMATS[0])
     if ending not in FORMATS:
         fault = f"--format {format_}: must be" if format_ else f"--out {out}: must end in"
@@ -155,16 +156,16 @@ def check_heat(request: Chosen, results: Results, table: pd.DataFrame) -> None:
 
 def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
     """Draw excess risk against x into a file, with two curves fitted to all points: a φ + b α + c/√(θn), the form of
-    the paper's Theorem 4, and a φ² + b α² + c/(θn). Here φ is the clusters' heterogeneity, α the flip probability, and
-    θn the number of labels that reach the learner. The legend has the fitted constants, and the slope of each line in a
-    plot of log y against log x.
+    Theorem 4 of the clustering paper, and a φ² + b α² + c/(θn). Here φ is the clusters' heterogeneity, α the flip
+    probability, and θn the number of labels that reach the learner. The fitted constants are a, b and c; they are in
+    the legend, with the slope of each line in a plot of log y against log x.
 
     Args:
         request: the columns of the figure, with both axes named. results: rows with one line for each point and
         replicate. table: one line for each point, with means over replicates. path: the file.
 
     Raises:
-        InputError: y is no excess risk, or x no column for which theory has a curve.
+        InputError: y is not the excess risk, or x is not a column for which theory has a curve.
     """
     if request.y != "excess_risk" or request.x.rsplit(".", 1)[-1] not in FIT_X or not is_number(table[request.x]):
         raise InputError(f"--fit: needs --y excess_risk and --x one of {', '.join(FIT_X)}, not {request.x}")
@@ -173,7 +174,7 @@ def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> 
     view = lines_of(request, results, table)
     risk = by_replicate(results.rows, "excess_risk").loc[table[POINT]]
     slopes = _slopes(view, table, risk)
-    # fit both forms to all points, with bootstrap intervals over replicates
+    # both forms are fitted to all points, with bootstrap intervals over replicates
     try:
         fits = fit_forms(table, risk.to_numpy(), Streams(results.seed, 0).generator("plot-bootstrap"))
     except ValueError as error:
@@ -187,29 +188,29 @@ def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> 
 
 def _slopes(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> dict[str, Estimate]:
     """For each line of a figure, by its label, the slope of log excess risk against log x, with its 95% interval. A
-    line has a slope if it has at least three values of x above 0 and no mean of 0.
+    line has a slope only if it has at least three values of x above 0, and no point with a mean of 0.
 
     Args:
-        view: which columns are along the axes and make lines. table: one line for each point. risk: excess risk, a row
-        for each point and a column for each replicate.
+        view: the columns along the axes, and the columns that make lines. table: one line for each point. risk: excess
+        risk, a row for each point and a column for each replicate.
     """
     slopes = {}
     for line in series(table, view.group):
         part = line.points[line.points[view.x] > 0]
         if part[view.x].nunique() > 2:
-            with suppress(ValueError):  # a mean of 0 has no logarithm: the line goes without a slope
+            with suppress(ValueError):  # a mean of 0 has no logarithm: the line gets no slope
                 slopes[line.label] = log_log_slope(part[view.x].to_numpy(float), risk.loc[part[POINT]].to_numpy())
     return slopes
 
 
 def _towards_floor(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> str:
-    """A note on how excess risk falls with x, the number of users n: the slope -1/2 of the paper's Theorem 4, and the
-    fitted slope of the measured distance |excess risk - floor|. The floor is the excess risk that infinitely many
-    exchanged labels would leave, computed exactly; where it is unknown, the note has the first part alone.
+    """A note on how excess risk falls with x, the number of users n: the slope -1/2 of the clustering paper's Theorem
+    4, and the fitted slope of the measured distance |excess risk - floor|. The floor is the excess risk that would
+    remain with infinitely many exchanged labels, computed exactly. If it is unknown, the note has only the first slope.
 
     Args:
-        view: which column is along x. table: one line for each point. risk: excess risk, a row for each point and a
-        column for each replicate.
+        view: the column along x. table: one line for each point. risk: excess risk, a row for each point and a column
+        for each replicate.
     """
     note = "Theorem 4's bound falls with slope -1/2 towards its floor"
     if FLOOR in table and table[FLOOR].notna().all() and table[view.x].nunique() > 2:

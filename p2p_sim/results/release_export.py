@@ -48,9 +48,10 @@ def check_transcript(scenario: Scenario) -> None:
 
 
 def export_release(scenario: Scenario, path: Path, data_dir: Path | None = None) -> int:
-    """Write what the learner receives, and return the number of lines: replicate, user, cluster, label, features.
+    """Write what the learner receives, with the columns replicate, user, cluster, label and features; return the number
+    of lines.
 
-    A label of several numbers (signed weights, probabilities, bits) has a column for each, label_0, label_1, ... Users
+    A label of several numbers (signed weights, probabilities, bits) has a column for each: label_0, label_1, ... Users
     are numbered in the order in which the replicate stores them, cluster by cluster.
     """
     return _write(pd.concat(_releases(scenario, data_dir), ignore_index=True), path)
@@ -118,5 +119,5 @@ def _write(frame: pd.DataFrame, path: Path) -> int:
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """A column as an array that NumPy can read back without pickling; texts keep 16 characters."""
+    """A column as an array that NumPy can read back without pickling; texts are cut to 16 characters."""
     return values if values.dtype.kind in "biuf" else values.astype("U16")

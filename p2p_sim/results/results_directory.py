@@ -1,4 +1,4 @@
-"""A results directory as figures and comparisons read it: rows, swept keys, and the base scenario."""
+"""The contents of a results directory for figures and comparisons: rows, swept keys, and the base scenario."""
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ NUMBERS = (
     *("flip_prob", "sampling_rate", "effective_sampling_rate", "num_users", "num_clusters", "heterogeneity", "delta"),
     *("error_rate", "nonprivate_error_rate", "majority_error_rate", "excess_risk", "nonprivate_excess_risk"),
 )
-"""Columns that hold numbers and gaps alone. So do all columns whose name begins with epsilon, except
+"""Columns that hold only numbers and gaps. All columns whose name begins with epsilon also do, except
 `epsilon_by_organisation`."""
 TAKEN = ("name", "replicates", "replicate")
-"""Keys that no axis may have, since they do not determine what is simulated."""
+"""Keys that may not be swept, since they do not determine what is simulated."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Results:
     """The contents of a results directory.
 
     rows: one line for each point and replicate, with a column for every swept key.
-    axes: the swept keys, with those that vary together in one tuple; empty for a run of a single scenario.
+    axes: the swept keys; keys that vary together are in one tuple; empty for a run of a single scenario.
     scenario: the base scenario in full; plots: figures that the sweep's author asked for.
     """
 
@@ -48,8 +48,9 @@ class Results:
 def load_results(directory: str | Path) -> pd.DataFrame:
     """All rows in a results directory as a tidy data frame, one line for each point and replicate.
 
-    Points of a finished sweep are in the sweep's order, others in the order of their completion; replicates ascend.
-    Accuracies and the paired loss of accuracy, which follow from the error rates, are columns too.
+    Points of a finished sweep are in the sweep's order; all other points are in the order of their completion. The
+    replicates of each point ascend. Accuracies and the paired loss of accuracy, which follow from the error rates, are
+    columns too.
 
     Raises:
         InputError: the directory holds no results.
@@ -69,7 +70,7 @@ def read_results(directory: Path) -> Results:
     results = Results(directory, rows=rows, **described(directory, manifest))
     _check_axes(directory, results.keys, rows)
     for name in map(str, rows):
-        # a column of Python objects may mix kinds of values, any other has one kind; gaps do not count
+        # a column of Python objects may mix kinds of values, any other column has one kind; gaps do not count
         kind = pd.api.types.infer_dtype(rows[name], skipna=True)
         alike = rows[name].dtype.kind != "O" or kind in ("string", "boolean", "empty")
         numbers = rows[name].dtype.kind in "fiu" or kind in ("integer", "floating", "empty")
@@ -90,29 +91,29 @@ def _check_axes(directory: Path, keys: Iterable[str], columns: Container[str]) -
 
 
 def _check_kind(directory: Path, name: str, *, swept: bool, alike: bool, numbers: bool) -> None:
-    """Raise an InputError if a column of stored rows mixes numbers and text, though it holds no swept key, or if a
-    column of numbers, such as ε, holds something else.
+    """Raise an InputError if a column of stored rows does not hold what it must. A column of numbers, such as ε, must
+    hold numbers. Any other column, unless it holds a swept key, must not mix numbers and text.
 
     Args:
-        directory: of the results. name: the column's. swept: whether it holds a swept key, whose values may be numbers
-        and text. alike: whether its values are all of one kind, such as numbers or texts. numbers: whether all are
-        numbers.
+        directory: of the results, for the error's message. name: the column's name. swept: whether the column holds a
+        swept key, whose values may be both numbers and texts. alike: whether its values are all of one kind, such as
+        numbers or texts. numbers: whether all values are numbers.
     """
     if not swept and not alike:
         raise InputError(f"{directory / ROWS}: column {name!r} must hold numbers alone or text alone")
-    # an ε is a number or a gap, except in the column that lists the ε of each organisation
+    # every ε is a number or a gap, except in the column that lists the ε of each organisation
     number_column = name in NUMBERS or (name.startswith("epsilon") and name != "epsilon_by_organisation")
     if number_column and not numbers:
         raise InputError(f"{directory / ROWS}: column {name} must hold numbers alone")
 
 
 def described(directory: Path, manifest: dict[str, Any]) -> dict[str, Any]:
-    """What a results directory's manifest says of a study, as a dict with these keys: name, seed, axes (a tuple of
-    swept keys for each axis), scenario (the base scenario as a nested mapping) and plots (the figures that the sweep's
-    file asks for).
+    """The content of a results directory's manifest as a dict with these keys: name, seed, axes (a tuple of swept keys
+    for each axis), scenario (the base scenario as a nested mapping) and plots (the figures that the sweep's file
+    names).
 
     Args:
-        directory: of the results, for the error's message. manifest: what was run.
+        directory: of the results, for the error's message. manifest: the manifest as read from its file.
 
     Raises:
         InputError: a key of the manifest is missing or wrong.
@@ -124,14 +125,14 @@ def described(directory: Path, manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _described(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The name, the seed, the axes (a tuple of swept keys for each), the scenario and the plots that a manifest states,
-    by these names; raises TypeError, ValueError or KeyError if one of them is missing or wrong.
+    """The entries of a manifest as a dict with the keys name, seed, axes (a tuple of swept keys for each axis),
+    scenario and plots. Raises TypeError, ValueError or KeyError if one of them is missing or wrong.
     """
     axes, plots = manifest.get("axes") or [], manifest.get("plots") or []
     for tables in (axes, plots):
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             raise TypeError("axes and plots must be lists of tables")
-    # in the order in which an error names what is wrong: axes, their keys, plots, and the rest
+    # this order decides which fault an error names first: axes, their keys, plots, other entries
     for axis in axes:
         _check_axis(axis)
     keys = [key for axis in axes for key in axis["keys"]]
@@ -164,15 +165,15 @@ def _check_axis(axis: dict[str, Any]) -> None:
 
 
 def _check_entries(manifest: dict[str, Any], plots: list[dict[str, Any]]) -> None:
-    """Checks the plots and some other entries of a manifest, the file that says what was run. In each plot all values
-    but that of `fit` (whether theory is drawn) must be text or None.
+    """Checks the plots and some other entries of a manifest, the record of what was run. In each plot all values must
+    be text or None, except the value of `fit` (whether curves of theory are drawn).
 
     Args:
         manifest: its entries seed (0 to 2**63 - 1), scenario, replicates and versions are checked. plots: the plots
-        that the sweep's file asks for.
+        that the sweep's file names.
 
     Raises:
-        TypeError: when an entry is of a wrong type. ValueError: when seed is no whole number in this range.
+        TypeError: an entry has a wrong type. ValueError: seed is not a whole number in this range.
     """
     for plot in plots:
         for key, value in plot.items():

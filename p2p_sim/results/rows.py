@@ -41,7 +41,8 @@ CHUNK = 5_000
 LARGEST = 1e150
 """Largest finite number that a row may have: its square is finite, and so is the interval of a mean."""
 _EARLY = {LOCK, partial_of(Path(MANIFEST)).name, NETWORK, FAILURES}
-"""Files that may be there before the manifest is: those of a run that ended without rows, or of `p2p-sim network`."""
+"""Files that a results directory without a manifest may have. A run that ended without rows, or `p2p-sim network`, left
+them."""
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "simpy", "pandas", "pyarrow")
 Key = tuple[str, int]
 """A point, named by the first 16 digits of its identity (a hash of its scenario), and the index of a replicate."""
@@ -118,7 +119,7 @@ class Store:
         """Write down a replicate that could not be run.
 
         Args:
-            record: its point, its index ("replicate"), the error, and values of swept keys.
+            record: the replicate's point, its index ("replicate"), the error, and the values of swept keys.
         """
         with writing(self.directory):
             append_jsonl(self.directory / FAILURES, [record])
@@ -156,10 +157,10 @@ def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> 
     """A context with the store of a results directory, to which this process alone can write.
 
     Args:
-        directory: where. identity: hash of the run, sweep or search. check: raises an InputError for a row that belongs
-        to another run, sweep or search.
+        directory: the results directory. identity: hash of the run, sweep or search. check: raises an InputError for a
+        row that belongs to another run, sweep or search.
 
-    If the work within fails before any replicate is finished, only the file of failures is left.
+    If the work within the context fails before any replicate is finished, only the file of failures is left.
 
     Raises:
         InputError: the directory holds something else, or another process is writing to it. Nothing is changed then.
@@ -184,7 +185,7 @@ def held_replicates(directory: Path, identity: str) -> set[Key]:
     """The points and replicates whose rows are in a directory; none if the directory is not there.
 
     Args:
-        directory: of the results. identity: hash of the run, sweep or search to which the results must belong.
+        directory: the results directory. identity: hash of the run, sweep or search to which the results must belong.
 
     Raises:
         InputError: the directory holds something else than results with this identity.
@@ -199,7 +200,8 @@ def _check_directory(directory: Path, identity: str) -> None:
     """Raise an InputError if a directory holds anything but results of one run, sweep or search.
 
     Args:
-        directory: it may be missing. identity: hash of all that decides the results, which the manifest also has.
+        directory: the results directory, which may be missing. identity: hash of everything on which the results
+        depend; the manifest must have the same hash.
     """
     if (directory / MANIFEST).exists():
         existing = str(read_manifest(directory).get("identity", ""))
@@ -257,7 +259,8 @@ def _frame(directory: Path, wanted: Callable[[Row], bool] = lambda row: True) ->
     if len(pieces) < 2:
         return pieces[0] if pieces else pd.DataFrame([])
     columns = list(dict.fromkeys(name for piece in pieces for name in piece.columns))
-    filled = [piece.dropna(axis="columns", how="all") for piece in pieces]  # gaps alone would change a column's type
+    # in a piece, a column without any value would change the column's type
+    filled = [piece.dropna(axis="columns", how="all") for piece in pieces]
     return pd.concat(filled, ignore_index=True).reindex(columns=columns)
 
 
@@ -268,9 +271,9 @@ def write_manifest(
     """Write the manifest of a results directory: the scenario in full, its hash, the seed and the versions.
 
     Args:
-        directory: of the results. base: the scenario. name: of the results. identity: hash of the run, sweep or search.
-        replicates: of each point. packages: versions of the plug-ins that are used. extra: further entries of a sweep
-        or a search, such as its axes, and its kind in place of "run".
+        directory: the results directory. base: the scenario. name: name of the results. identity: hash of the run,
+        sweep or search. replicates: number of replicates of each point. packages: versions of the plug-ins that are
+        used. extra: further entries of a sweep or a search, such as its axes, and its kind in place of "run".
     """
     # kind, axes and plots as for the run of a single scenario; `extra` has those of a sweep or a search
     content = {

@@ -13,7 +13,7 @@ STATEMENTS = "statements.jsonl"
 
 
 def read_lines(path: Path) -> list[Any]:
-    """The values in a file of JSON lines; a half-written last line is left out. Empty if there is no file.
+    """The values in a file of JSON lines; a half-written last line is left out. If there is no file, there are none.
 
     Raises:
         InputError: the file is damaged.
@@ -25,9 +25,10 @@ def read_lines(path: Path) -> list[Any]:
 
 
 def read_terms(directory: Path) -> dict[str, Terms]:
-    """The privacy statements behind the rows' values of ε, without the numbers: by the name that a row has in its
-    column `statement`, and then by column of ε. A statement has the observer, the conditions and the basis; for a
-    paper's ε that does not apply, it has the reason instead. Empty if an earlier version wrote the directory.
+    """The privacy statements behind the rows' values of ε, without the numbers, in two levels: by the name that a row
+    has in its column `statement`, and then by column of ε. A statement has the observer, the conditions and the basis.
+    If it is about a paper's ε that does not apply, it has the reason instead. The result is empty if an earlier version
+    wrote the directory.
 
     Raises:
         InputError: the file is damaged.

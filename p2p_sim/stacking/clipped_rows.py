@@ -104,13 +104,13 @@ class FeatureGroups:
         importance: Sequence[float] | None,
         norm_bound: float | Sequence[float],
     ) -> "FeatureGroups":
-        """The stated groups of features, or `n_groups` groups of consecutive features of about equal size.
+        """The stated groups of features, or else `n_groups` groups of consecutive features, equal in size if possible.
 
         Args:
-            num_features: d. n_groups: used only where `groups` is None; at most d groups are made. groups: feature
-            indices of each of K groups. importance: (K,) q_k > 0, the norm to which group k is scaled; None: 1/K for
-            each. norm_bound: public norms B_k > 0 to which a row's features in each group are clipped: one for all
-            groups, or (K,).
+            num_features: number d of features. n_groups: used only if `groups` is None; at most d groups are made.
+            groups: feature indices of each of K groups. importance: (K,) q_k > 0, the largest norm of a row's features
+            in group k after scaling; None: 1/K for each. norm_bound: public norms B_k > 0 to which a row's features in
+            each group are clipped: one number for all groups, or (K,).
 
         Raises:
             ValueError: groups overlap, are empty or name features that do not exist; importance does not sum to 1 or
@@ -149,7 +149,7 @@ class FeatureGroups:
 
 
 def check_public(importance: Sequence[float] | None, declared: bool) -> None:
-    """Raise ValueError if importance is given but not declared public, which means: not computed from the data."""
+    """Raise ValueError if importance is given but not declared public. Public means: not computed from the data."""
     if importance is not None and not declared:
         raise ValueError(
             "importance: must come from outside the data, else ε fails; set importance_is_public = true if it does "

@@ -15,7 +15,7 @@ GRADIENT = 1e-10
 _ROUNDING = 1e-14
 """Rounding error of a gradient, relative to the terms that cancel in it."""
 _MOST_STEPS = 200
-"""Most Newton steps; if they do not converge, the numbers are too large."""
+"""Largest number of Newton steps; if they do not converge, the numbers are too large."""
 
 
 def draw_noise(dimension: int, scale: float, rng: np.random.Generator, count: int = 1) -> Floats:
@@ -67,7 +67,8 @@ class PerturbedObjective:
                 return weights
             step = self._newton_step(weights, gradient)
             length = 1.0
-            # For short enough steps a Newton step times `length` shortens the gradient by a share of about `length`.
+            # For short enough steps a Newton step times `length` shortens the gradient by a share of approximately
+            # `length`.
             while length > 1e-12:
                 new = weights + length * step
                 gradient = self.gradient(new, noise)
@@ -131,7 +132,8 @@ class PrivateBinaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
 @dataclass(eq=False, repr=False)
 class PrivateLogisticRegression(PrivateBinaryClassifier):
-    """Logistic regression with ε-differentially private weights, which protect features too (Algorithm 1, PLR).
+    """Logistic regression with ε-differentially private weights, which protect features too (PLR; Yao et al. 2019,
+    Algorithm 1).
 
     The weights w minimise (1/n) Σᵢ ln(1 + e^(-yᵢ w·xᵢ)) + b·w/n + (Δ/2)|w|² + (λ/2)|w - u|² over n rows xᵢ of d
     features with labels yᵢ = ±1. For the law of the noise b, the value of Δ and the proof of privacy, see
@@ -145,7 +147,7 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
         norm_bound: public norm, above 0: rows are clipped to it, then divided by it.
         prior: (d,) u, towards which the weights are drawn: `coef_` of another owner's released model with the same
             norm_bound. None: 0.
-        tight: whether to calibrate by the sharper proof, with less noise; False: as in the paper.
+        tight: whether to calibrate by the sharper proof, with less noise; False: as in Yao et al. 2019.
         random_state: None, a seed or a NumPy Generator.
 
     Attributes:

@@ -1,7 +1,7 @@
 """Private stacking and hypothesis transfer: private models of parts of the rows or features, combined or passed on.
 
 Low-level models are trained on parts of the data; the high level combines their scores. PLR is the private logistic
-regression of `plr.py`.
+regression of `plr.py`. Numbers of algorithms and equations are those of the stacking paper (Yao et al. 2019).
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,8 @@ Combiner = Literal["stacked", "majority", "weighted", "mean"]
 class GroupModels:
     """The released models of K feature groups: all that an organisation passes on, and all that prediction needs.
 
-    coefficients: (K,) for each group k its weights (d_k,), for rows scaled to norm at most the group's importance q_k.
+    coefficients: (K,) for each group k the weights (d_k,) of its d_k features. They belong to rows that are scaled to
+    norm at most the group's importance q_k.
     perturbation: noise and regularisation with which all K models were learned from the same rows.
     """
 
@@ -82,7 +83,7 @@ class _Stacking(PrivateBinaryClassifier):
 
         Args:
             num_rows: how many rows there are. rng: draws the split. parts: into how many disjoint samples the low-level
-            rows are to be cut, so that there must be at least as many of them.
+            rows will be cut; at least as many rows are needed.
         """
         low = num_rows if self.low_share == 1.0 else round(self.low_share * num_rows)
         if low < parts or (self.combiner == "stacked" and low == num_rows):
@@ -144,8 +145,8 @@ class _Stacking(PrivateBinaryClassifier):
 def meta_features(margins: Floats) -> Floats:
     """The inputs (n, K) of the high level, (2p - 1)/√K for low-level probabilities p, from low-level scores (n, K).
 
-    Each row has norm at most 1 whatever the data; an entry is 0 where a model is undecided. The paper takes p itself,
-    which needs an intercept and spends most of the norm on what all rows have in common.
+    Each row has norm at most 1 whatever the data; an entry is 0 where a model is undecided. The stacking paper takes p
+    itself. This needs an intercept, and spends most of the norm on what all rows have in common.
     """
     return np.asarray(np.tanh(0.5 * margins) / np.sqrt(margins.shape[1]))
 
@@ -178,7 +179,8 @@ class SampleStacking(_Stacking):
         """Learn from rows X (n, d) and labels y (n,) of two classes.
 
         Raises:
-            ValueError: a parameter is out of its range, a feature is NaN or infinite, not two classes, too few rows.
+            ValueError: a parameter is out of its range, a feature is NaN or infinite, there are not two classes, or
+            there are too few rows.
         """
         self._check()
         check_positive(norm_bound=self.norm_bound, n_parts=self.n_parts)
@@ -208,8 +210,8 @@ class GroupStacking(_Stacking):
     importance_is_public: bool = False
 
     def _fit(self, rows: Floats, signs: Floats, groups: FeatureGroups, priors: tuple[Floats, ...]) -> Self:
-        """Trains the low-level models of all feature groups on some of the rows and the high-level model, if there is
-        one, on the others; returns the estimator itself.
+        """Trains the low-level models of all feature groups on some of the rows. Then trains the high-level model, if
+        there is one, on the other rows. Returns the estimator itself.
 
         Args:
             rows: (n, d) features. signs: (n,) labels ±1. groups: the K groups of features with importance q_k and
@@ -237,21 +239,21 @@ class FeatureStacking(GroupStacking):
     """PST-F: low-level models of feature groups that share ε by importance, and a private combiner (Algorithm 3).
 
     A row's features in group k are clipped, then scaled to norm q_k; the noise has the same scale, 2/ε', for all
-    groups. So the noise of group k costs ε' q_k. All groups together cost at most ε, with the determinants that the
-    theorem in `p2p_sim/privacy/rivals/objective_perturbation` counts too. The high level uses other rows, so the total
-    is ε. The penalty λ_k = λ q_k² of group k is the same for every group, if it is measured in units of the group's
-    scaled rows.
+    groups. So the noise of group k costs ε' q_k. All groups together cost at most ε. This total includes the
+    determinants in the theorem of `p2p_sim/privacy/rivals/objective_perturbation`. The high level uses other rows, so
+    the total is ε. The penalty λ_k = λ q_k² of group k is the same for every group, if it is measured in units of the
+    group's scaled rows.
 
     Importance and groups must not come from the data. No program can check this: importance must be declared public.
 
     Args:
         epsilon: ε > 0; infinite: no noise.
-        n_groups: K where `groups` is None: groups of consecutive features, no more than there are features.
+        n_groups: K, at most the number of features. If `groups` is None, features are cut into K consecutive groups.
         groups: (K,) disjoint sequences of feature indices; a feature that is in no group is not used.
         importance: (K,) q_k > 0, of sum 1; None: uniform, "PST-F(U)".
         importance_is_public: must be True where importance is given.
         l2: λ > 0.
-        norm_bound: public norms at which a row's features in each group are clipped, above 0; one, or (K,).
+        norm_bound: public norms, above 0, at which a row's features in each group are clipped; one for all, or (K,).
         combiner: "stacked": a high-level PLR; "majority": the mean vote; "weighted" and "mean": the mean vote and the
             mean probability, weighted by importance.
         low_share: share of the rows for the low level, in (0, 1]; below 1 for the combiner "stacked".
@@ -299,7 +301,7 @@ def train_groups(
         rows: (n, d), not clipped. signs: (n,) labels ±1. groups: the groups with norm bounds and q_k. priors: K
         vectors u_k (d_k,) towards which the weights are drawn; the weights belong to rows that are scaled as said.
         epsilon: ε. l2: λ; the penalty of group k has the weight λ q_k². tight: whether the noise is calibrated by a
-        sharper proof than the paper's, which needs less of it. rng: draws the noise.
+        sharper proof than the stacking paper's; this proof needs less noise. rng: draws the noise.
     """
     shares = groups.importance
     perturbation = calibrate_perturbation(epsilon, len(rows), [l2 * q * q for q in shares], shares, tight)
@@ -315,7 +317,7 @@ class TransferStacking(GroupStacking):
     """PST-H: private feature stacking by one owner, the target, with another owner's models, the source's, as priors.
 
     This is Algorithm 4, corrected. The source's models are `models_` of a `FeatureStacking` of the source's rows: all K
-    groups *together* cost the source's ε, ε_src, and using the models for any number of targets is post-processing.
+    groups *together* cost the source's ε, called ε_src. Using the models for any number of targets is post-processing.
     (Algorithm 4 as printed trains a PLR at ε_src for each group, which costs K ε_src.) Group k has the penalty
     (λ_k/2)|w - u_k|². Here u_k is the vector of the source's weights times q_k(source)/q_k(target), because rows are
     scaled to norm q_k, the group's importance. The target's own rows cost ε; the source's bound is `source.privacy`.

@@ -1,4 +1,4 @@
-"""The catalogue of shipped scenarios and sweeps, what each shows and needs, and the papers behind them."""
+"""The catalogue of shipped scenarios and sweeps, what each shows and needs, and the papers on which they rest."""
 
 import copy
 import re
@@ -40,8 +40,8 @@ PROJECT = "p2p_sim"
 class Reference:
     """One entry of a bibliography.
 
-    key, type: of the entry in BibTeX. fields: names and values; authors are a list. used: the settings, as
-    "key = value", of scenarios that rest on the reference.
+    key, type: the entry's key and type in BibTeX. fields: the values by name; authors are a list. used: the settings,
+    as "key = value", of scenarios that rest on the reference.
     """
 
     key: str
@@ -115,7 +115,7 @@ def _settings(tree: Mapping[str, Any], path: str = "") -> Iterator[str]:
 
 Tree = dict[str, Any]
 DATA_SET, PLUG_IN, DEEP = "data set ", "plug-in ", "extra [deep]"
-"""Texts of `Entry.needs`; a name follows the first two."""
+"""Beginnings of the texts in `Entry.needs`: a name follows the first two; the third is a whole text."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,8 @@ class Entry:
     """A shipped file.
 
     name: for `p2p-sim run`, or for `p2p-sim sweep` if it is a sweep. shows: its purpose, from the leading comment.
-    needs: data sets, extras, plug-ins or a GPU; empty if it runs as it is. papers: BibTeX keys of papers behind it.
+    needs: data sets, extras, plug-ins or a GPU; empty if it runs as it is. papers: BibTeX keys of the papers on which
+    it rests.
     """
 
     name: str
@@ -197,7 +198,7 @@ def _variants(path: Path, tree: Tree) -> Iterator[Tree]:
         return
     for key, value in tree.get("set", {}).items():
         set_key(base, key, value)
-    # only one axis varies at a time, since a combination of values needs no more than each of the values does
+    # only one axis varies at a time, since a combination of values needs nothing that no single value needs
     for axis in tree["axes"]:
         keys = axis.get("keys") or [axis["key"]]
         for value in axis.get("values", ()):

@@ -26,9 +26,10 @@ class OtherModelError(Exception):
 
 
 def versions() -> Versions:
-    """Versions on which rows may depend, by name: of p2p-sim, its model, Python, libraries and plug-ins here.
+    """Versions on which rows may depend, by name: of p2p-sim, its model, Python, libraries and plug-ins in this
+    process.
 
-    The simulator is imported too, so that no task waits for that.
+    The simulator is imported too, so that no task waits for this import.
     """
     import p2p_sim.replicate.run  # noqa: F401
     from p2p_sim.base import codes
@@ -98,7 +99,7 @@ def perform_there(perform: Perform, batch: Batch, model_version: int) -> list[Do
 def _one_thread() -> None:
     """Limit this process to one numerical thread for good.
 
-    A limit that each replicate sets and lifts would not do, because all threads of a worker share it.
+    It is not enough that each replicate sets a limit and lifts it, because all threads of a worker share the limit.
     """
     from threadpoolctl import threadpool_limits
 
@@ -114,7 +115,7 @@ _LOOK_S = 1.0
 _AGAIN_S = 0.2
 """Seconds until the workers are asked again if one of them did not answer."""
 _ANSWER_S = 10.0
-"""Seconds within which the scheduler must list its workers, and within which a result must arrive."""
+"""Seconds within which the scheduler must list its workers, and within which a finished result must arrive."""
 
 
 @dataclass
@@ -195,9 +196,9 @@ def _connect(address: str, within_s: float) -> Any:
     except ImportError:
         raise InputError(f"dask {address}: " + needs("Dask's distributed", "dask")) from None
     scheduler = _scheduler(address)
-    for name in ("distributed", "distributed.client"):  # each has its own level; our errors replace its messages
+    for name in ("distributed", "distributed.client"):  # each has its own level; our errors replace their messages
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    dask.config.set({"distributed.comm.timeouts.connect": within_s})  # to reconnect, once the scheduler is lost
+    dask.config.set({"distributed.comm.timeouts.connect": within_s})  # also for reconnecting once the scheduler is lost
     try:
         if scheduler.startswith("tls://") and Security().get_connection_args("client")["ssl_context"] is None:
             raise InputError(f"dask {address}: needs certificates, see docs/many-machines.md")
@@ -304,11 +305,11 @@ class _Flight:
         return [each for each in results if each]
 
     def _look(self) -> None:
-        """Checks, at most once a second, that the scheduler answers and counts the workers' threads; an error ends the
-        run if there has been no worker for longer than `patience_s` seconds.
+        """Checks, at most once a second, that the scheduler answers and counts the workers' threads; the run ends with
+        an error if there has been no worker for longer than `patience_s` seconds.
 
         Raises:
-            RunFailed: when the scheduler is lost, or no worker was there for so long.
+            RunFailed: when the scheduler is lost, or there has been no worker for that time.
         """
         now = time.monotonic()
         if now - self._looked < _LOOK_S:

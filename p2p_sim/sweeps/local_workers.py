@@ -105,7 +105,8 @@ def _end_with_driver(life: Connection) -> None:
 
 
 ALONE_S = 3.0
-"""Seconds that a run may take before it starts workers: as long as a worker needs to load modules and compute an ε."""
+"""Seconds that a run may take before it starts workers: the time that a worker needs to load modules and compute an
+ε."""
 _STILLBORN = 5
 """Largest number of workers that may die one after another before they are ready."""
 
@@ -114,14 +115,14 @@ _STILLBORN = 5
 class LocalProcesses:
     """Runs batches in processes of this machine, one batch at a time in each.
 
-    Each worker has a pipe of its own, so the death of one does not affect the others, and its batch is known: the tasks
-    of that batch are sent again one by one. Workers compute with one thread, and end when this process ends. They do
-    not import the main module, so that a script needs no `if __name__ == "__main__"`.
+    Each worker has a pipe of its own, so the death of one does not affect the others. It is known which batch a dead
+    worker had: the tasks of this batch are sent again one by one. Workers compute with one thread, and end when this
+    process ends. They do not import the main module, so that a script needs no `if __name__ == "__main__"`.
 
     workers: number of processes, at least 1.
-    attempts: a task is given up if so many workers have died while it was their only task.
+    attempts: a task is given up once this number of workers have died while it was their only task.
     imports: module that each worker imports at its start, so that no task waits for the import.
-    alone_s: if above 0, this process runs batches itself at first. Workers start after so many seconds, and this
+    alone_s: if above 0, this process runs batches itself at first. Workers start after this number of seconds. This
         process stops running batches when one worker is ready. A shorter run starts no worker.
     """
 
@@ -206,7 +207,7 @@ class _Crew:
         """
 
         def hire_others() -> None:
-            """Start all workers but one: as long as workers start, this process works in place of one. Each worker gets
+            """Start all workers but one: while workers start, this process works in place of that one. Each worker gets
             a batch now and takes it up as soon as it is ready.
             """
             with self._lock:
@@ -251,9 +252,9 @@ class _Crew:
         return [results for results in news if results]
 
     def _news(self, hired: _Hired) -> list[Done]:
-        """What came from a worker: the results of its batch, or none if it only reports that it is ready. If the worker
-        has died, the tasks of its batch are queued again, except for a task with which too many workers have died: it
-        is given up, and its failed result is returned.
+        """The results that came from a worker: those of its batch, or none if it only reports that it is ready. If the
+        worker has died, the tasks of its batch are queued again, except for a task with which too many workers have
+        died: it is given up, and its failed result is returned.
 
         hired: the worker, with the batch that it has.
         """

@@ -46,7 +46,8 @@ class Point:
 class SweepPlan:
     """A sweep ready to run; without axes it is a run of its base scenario, the only point.
 
-    name: of the results. base: the base scenario. axes, plots: as in a sweep file. replicates: number for each point.
+    name: name of the results. base: the base scenario. axes, plots: as in a sweep file. replicates: number of
+    replicates of each point. data_dir: directory of data files; None: not named.
     """
 
     name: str
@@ -177,8 +178,8 @@ class SweepPlan:
 
     @property
     def sweep_identity(self) -> str:
-        """The identity of the results: a hash of the base scenario, the swept keys and the data files; for a run, its
-        scenario's hash.
+        """The identity of the results: a hash of the base scenario, the swept keys and the data files; for a run
+        without axes, its scenario's hash.
 
         Values along the axes are left out, so that a sweep with more values extends the same results.
         """
@@ -196,8 +197,8 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path |
     """Read a sweep file; `overrides` are "dotted.key=value" of the base scenario, or replicates=N.
 
     Args:
-        path: of a file, or the name of a shipped sweep, such as privacy-utility. The sweep's base scenario is a file
-            beside it, or the name of a shipped scenario.
+        path: path of a file, or the name of a shipped sweep, such as privacy-utility. The sweep's base scenario is a
+            file beside it, or the name of a shipped scenario.
 
     Raises:
         InputError: one line that names the file or key, the value and what is allowed.
@@ -211,7 +212,8 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path |
     except ValidationError as error:
         raise refusal(error, SweepFile).within(path) from None
     changes = parse_overrides(overrides)
-    # the base scenario, changed by the file and then by --set; at last the replicates of --set, or else of the file
+    # the base scenario, changed by the file and then by --set; finally the number of replicates, from --set or else
+    # from the file
     replicates = next((value for key, value in reversed(changes) if key == "replicates"), file.replicates)
     base_file = find_scenario(file.base, folder=path.parent)
     tree = load_scenario(base_file).model_dump(mode="json")
@@ -245,8 +247,8 @@ def make_plan(
     """The plan of a sweep, checked: each value along its axes must be valid, and each key swept once.
 
     Args:
-        name: of the results. replicates: number for each point. plots: figures. data_dir: where data files are.
-        where: beginning of an error's message.
+        name: name of the results. replicates: number of replicates of each point. plots: figures. data_dir: directory
+        of data files. where: beginning of an error's message.
 
     Raises:
         InputError: the sweep is not valid or has too many points.

@@ -15,7 +15,8 @@ from p2p_sim.sweeps.run_sweep import SweepResult, run_sweep
 from p2p_sim.sweeps.tasks import Executor
 
 Progress = Callable[[int, int], None]
-"""A function that is called with the numbers of finished and of wanted replicates, first and whenever some finish."""
+"""A function that is called with the numbers of finished and of wanted replicates: at the beginning, and whenever some
+replicates finish."""
 FIGURE = "privacy-utility.png"
 
 
@@ -33,7 +34,7 @@ def run_point(
         out: results directory; default results/<name>-<hash8> below the current directory.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
         progress: called with the numbers of finished and of wanted replicates.
-        executor: runs the tasks; default: this process, one after another. The rows are the same everywhere.
+        executor: runs the tasks; default: this process, one after another. The rows do not depend on it.
 
     Raises:
         RunFailed, Interrupted: the work was stopped; the error says how many replicates are kept.
@@ -60,7 +61,7 @@ def run_all(
     data_dir: str | Path | None = None,
     workers: int = 1,
 ) -> pd.DataFrame:
-    """Run every replicate of a scenario and return their rows; running again resumes.
+    """Run every replicate of a scenario that is not on disk yet, and return the rows of all replicates.
 
     Replicates on disk beyond the scenario's count stay there; `load_results` returns them too. Workers do not import
     the caller's main module, so that a script needs no `if __name__ == "__main__"`.
@@ -69,7 +70,7 @@ def run_all(
         scenario: the scenario, the path of its file, or the name of a shipped one.
         out: results directory; default results/<name>-<hash8> below the current directory.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
-        workers: number of worker processes on this machine; 1: this process alone. The rows are the same.
+        workers: number of worker processes on this machine; 1: this process alone. The rows do not depend on it.
 
     Returns:
         A frame with a row for each replicate; its `attrs["directory"]` is the results directory.

@@ -25,7 +25,7 @@ from p2p_sim.sweeps.sweep_file import axes_of, plots_of
 from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Serial, Task, perform
 
 BATCH_S = 0.5
-"""Short tasks are handed out in batches that take about this many seconds."""
+"""Short tasks are handed out in batches that take approximately this many seconds."""
 LARGEST_BATCH = 64
 LOADING_S = 10.0
 """The first replicate of a worker also loads libraries; its time counts only if it is longer than this."""
@@ -38,8 +38,8 @@ class Progress:
     """The progress of a sweep.
 
     points, replicates: how many the whole sweep has. finished: replicates on disk. failed: replicates that could not be
-    run. task_s: mean seconds of a replicate, None until some are finished; short first replicates of workers, which
-    load libraries, do not count. workers: how many replicates run at a time.
+    run. task_s: mean seconds of a replicate, None until some are finished. A worker's first replicate, which also loads
+    libraries, counts only if it took more than 10 s. workers: how many replicates run at a time.
     """
 
     points: int
@@ -134,8 +134,8 @@ class _Driver:
         return replace(self.points[identity], replicate=replicate)
 
     def batches(self) -> Iterator[Batch]:
-        """Yields the tasks in batches that should take about half a second, judged by the times of earlier tasks. The
-        tasks of a run (a plan without axes) come one by one.
+        """Yields the tasks in batches that should take approximately half a second, judged by the times of earlier
+        tasks. The tasks of a run (a plan without axes) come one by one.
         """
         tasks = self.tasks()
         while True:
@@ -174,18 +174,18 @@ def run_sweep(
 ) -> SweepResult:
     """Run the replicates of a plan that are not on disk, and return all its rows; running again resumes.
 
-    A sweep writes down failed replicates and goes on. A run, a plan without axes, ends with its first failure.
+    A sweep writes down failed replicates and goes on. A run (a plan without axes) ends with its first failure.
 
     Args:
         plan: the points and replicates. out: results directory; default results/<name>-<hash8> below the current
         directory. executor: runs the tasks; default: this process, one after another. report: called with the progress,
         before the first and after every batch. work: takes a batch of tasks and returns a result for each, a row or an
-        error; default: one task after another, each to its row. finish: called at the end with the directory, to which
-        no other process can write yet, and the rows; default: does nothing.
+        error; default: one task after another, each to its row. finish: called at the end with the directory and the
+        rows, while no other process can write to the directory; default: does nothing.
 
     Raises:
         RunFailed, Interrupted: the work was stopped; the error says how many replicates are kept.
-        Exception: raised by the first replicate of a run that failed; other replicates under way are lost.
+        Exception: the exception of the first replicate of a run that failed; replicates that were under way are lost.
     """
     executor = executor or Serial()
     warn(plan.base, plan.data_dir, replaceable=bool(plan.axes))
@@ -266,15 +266,15 @@ def sweep(
     data_dir: str | Path | None = None,
     plots: Sequence[Mapping[str, Any]] = (),
 ) -> pd.DataFrame:
-    """Run a base scenario over all combinations of some values and return their rows; running again resumes.
+    """Run a base scenario with all combinations of some values and return the rows; running again resumes.
 
-    Rows on disk of other values or of more replicates stay there; `load_results` returns them too. Workers do not
+    Rows on disk with other values or of further replicates stay there; `load_results` returns them too. Workers do not
     import the caller's main module, so that a script needs no `if __name__ == "__main__"`.
 
     Args:
         base: the scenario, the path of its file, or the name of a shipped one.
         axes: lists of values by dotted key, such as {"mechanism.flip_prob": [0.1, 0.2]}.
-        replicates: of each point; None: the base scenario's.
+        replicates: their number at each point; None: the base scenario's number.
         out: results directory; default results/<name>-<hash8> below the current directory.
         workers: number of worker processes on this machine; 1: this process alone.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
@@ -284,7 +284,7 @@ def sweep(
         A frame with a row for each replicate; its `attrs["directory"]` is the results directory.
 
     Raises:
-        InputError: an argument is of a wrong type, or a point cannot be run; one line.
+        InputError: an argument is of a wrong type, or a point cannot be run. The message is one line.
     """
     scenario, directory, data = scenario_of(base), optional_path("out", out), optional_path("data_dir", data_dir)
     wanted = scenario.replicates if replicates is None else count_of("replicates", replicates, 1)

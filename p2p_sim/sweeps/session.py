@@ -1,6 +1,8 @@
-"""A session: tasks whose rows go to one results directory; if it is stopped, an error says how many rows are kept.
+"""A session: tasks whose rows are written to one results directory. If a session is stopped, an error states how many
+replicates are kept.
 
-A run, a sweep and a search take the same steps: advice, an open directory, a manifest, tasks, and sorted rows.
+A run, a sweep and a search take equal steps: they give advice, open the directory, write a manifest, run tasks, and
+sort the rows.
 """
 
 import warnings
@@ -19,16 +21,16 @@ from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Task
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, with one line that says what is kept."""
+    """Raised on Ctrl-C; its text is one line that states what is kept."""
 
 
 def warn(scenario: Scenario, data_dir: Path | None, *, replaceable: bool = False) -> None:
-    """Warn of settings in a scenario that its author probably did not mean: a Python warning for each, which says how
-    to avoid the mistake.
+    """Warn of settings in a scenario that are probably mistakes: a Python warning for each, which says how to avoid the
+    mistake.
 
     Args:
         scenario: the scenario. data_dir: where data files are. replaceable: whether an InputError about an invalid
-        value is dropped, since the scenario is the base of a sweep, whose points may replace the value.
+        value is ignored; this is for the base scenario of a sweep, since the sweep's points may replace the value.
     """
     try:
         lines = advice(Replicate(scenario, data_dir=data_dir))
@@ -44,8 +46,9 @@ def warn(scenario: Scenario, data_dir: Path | None, *, replaceable: bool = False
 class Session:
     """Work in an open results directory; use `open_session` to get one.
 
-    store: the directory's rows. executor: runs the tasks. finished, wanted: numbers of replicates, which an error names
-    if the work is stopped. first_error: the error of the first replicate that could not be run; else empty.
+    store: the directory's rows. executor: runs the tasks. finished, wanted: how many replicates are finished, and how
+    many there should be; an error states both if the work is stopped. first_error: the text of the error of the first
+    replicate that could not be run; empty if there is none.
     """
 
     store: Store
@@ -63,15 +66,15 @@ class Session:
         noted: Callable[[Sequence[Done]], None],
         stop: bool = False,
     ) -> Done | None:
-        """Runs tasks, each one replicate, and writes their rows and failures into the results directory as they come;
-        returns the failure that ended the work, or None.
+        """Runs tasks, each of which is one replicate, and writes their rows and failures into the results directory as
+        soon as they come; returns the failure that ended the work, or None.
 
         Args:
-            batches: groups of tasks that a worker gets together. work: runs a batch and returns a result for each
-            task, a row or an error. columns: gives, for a task, the columns that its row has besides those of its
-            replicate, such as the values of swept keys. noted: called with results after their rows and failures
-            are on disk; the rows then have these columns. stop: whether the first failure ends the work and is
-            returned; it is then not written, and other tasks under way are dropped.
+            batches: groups of tasks; a worker gets a whole group at once. work: runs a batch and returns a result for
+            each task, a row or an error. columns: gives, for a task, the columns that its row has besides those of its
+            replicate, such as the values of swept keys. noted: called with results after their rows and failures are on
+            disk; the rows then include the added columns. stop: whether the first failure ends the work and is
+            returned. It is then not written, and the results of other tasks that still run are dropped.
         """
         for results in self.executor.run(batches, work):
             # rows are written first, so that a failure in the same batch loses none of them
@@ -95,10 +98,10 @@ class Session:
         return None
 
     def fail(self, record: Row) -> None:
-        """Write down a replicate that could not be run.
+        """Record a replicate that could not be run, on disk.
 
         Args:
-            record: its point, its index ("replicate"), the error, and values of swept keys.
+            record: the replicate's point, its index ("replicate"), the error, and values of swept keys.
         """
         self.first_error = self.first_error or str(record["error"])
         self.store.fail(record)
@@ -108,12 +111,13 @@ class Session:
 def open_session(
     directory: Path, identity: str, executor: Executor, *, check: Callable[[Row], None], wanted: int
 ) -> Iterator[Session]:
-    """A context with a session in a results directory, to which no other process can write meanwhile.
+    """A context manager that gives a session in a results directory. No other process can write to the directory
+    meanwhile.
 
     Args:
-        directory: where. identity: hash of the run, sweep or search, which must be that of results already there.
-        executor: runs the tasks. check: raises an InputError for a row on disk that belongs to something else.
-        wanted: number of replicates that an error names.
+        directory: of the results. identity: hash of the run, sweep or search; results already in the directory must
+        have the same hash. executor: runs the tasks. check: raises an InputError for a row on disk that belongs to
+        other work. wanted: number of replicates that there should be, for an error's text.
 
     Raises:
         RunFailed, Interrupted: the work failed or was interrupted; the error says how many replicates are kept.
@@ -129,7 +133,7 @@ def open_session(
 
 
 def progress_text(finished: int, wanted: int) -> str:
-    """A clause that states how many replicates are on disk.
+    """A clause that states how many of the wanted replicates are on disk.
 
     >>> progress_text(3, 20), progress_text(0, 20)
     ('3 of 20 replicates are finished and kept: run the same again to go on', 'none of 20 replicates is finished')

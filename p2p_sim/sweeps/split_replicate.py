@@ -1,6 +1,7 @@
-"""One huge replicate over many workers: each runs some of the shards, and this process joins their outcomes.
+"""One huge replicate on many workers: each worker runs some of the shards, and this process joins the outcomes.
 
-A shard is a group of whole clusters with random streams of its own, so the release does not depend on the split.
+A shard is a group of whole clusters with random streams of its own. So the release does not depend on how shards are
+divided among workers.
 """
 
 import time
@@ -29,7 +30,7 @@ PARTS_PER_WORKER = 2
 
 @dataclass(frozen=True)
 class ShardsTask(Task):
-    """A task that runs one of `count` shares of a replicate's shards, the one with number `index`."""
+    """A task that runs a share of a replicate's shards: share number `index` of `count` shares."""
 
     index: int = 0
     count: int = 1
@@ -49,12 +50,12 @@ def _prepare(task: Task) -> Prepared | Streamed:
 
 
 _prepared = lru_cache(maxsize=1)(_prepare)
-"""Prepares a replicate and keeps the last one, so that a worker that runs several parts of a replicate draws its users
-once."""
+"""Prepares a replicate and keeps the result until another one is prepared. So a worker that runs several parts of a
+replicate draws the users only once."""
 
 
 def perform_parts(batch: Batch) -> list[Done]:
-    """The results of parts of a replicate, a `ShardsTask` each; a result has an Outcome in place of a row."""
+    """The results of parts of a replicate, each part a `ShardsTask`; a result has an Outcome instead of a row."""
     return [attempt(task, lambda task: (_outcome(cast(ShardsTask, task)), None)) for task in batch]
 
 
@@ -62,7 +63,7 @@ def _outcome(part: ShardsTask) -> Outcome | None:
     """The outcome of one share of the shards; None if the share is empty, since there are fewer shards than shares."""
     ready = _prepared(part.whole)
     people = ready.people if isinstance(ready, Streamed) else ready.population
-    # shares of about the same size, each of shards first..last-1
+    # shares of nearly equal size; this share has the shards first..last-1
     first, last = (len(people.shards) * index // part.count for index in (part.index, part.index + 1))
     if first == last:
         return None
@@ -75,19 +76,19 @@ def _outcome(part: ShardsTask) -> Outcome | None:
 
 @dataclass(frozen=True)
 class SplitShards:
-    """An executor that spreads every single task over the workers of another executor."""
+    """An executor that divides every single task among the workers of another executor."""
 
     inner: Executor
     workers = 1
 
     def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
         """Yields the results of whole replicates, one by one. The workers run parts of a replicate, each with some of
-        its shards (groups of whole clusters), and this process joins them and computes the row. While it does so for
-        one replicate, the workers go on with the next.
+        the replicate's shards (groups of whole clusters); this process joins the outcomes of the parts and computes the
+        row. Meanwhile the workers go on with the next replicate.
 
         Args:
             batches: tasks of whole replicates. perform: not used, because a part needs another function than a whole
-            replicate; it is here since every executor takes it.
+            replicate; every executor has this argument.
         """
         begin, count = time.perf_counter(), PARTS_PER_WORKER * self.inner.workers
         tasks = (task for batch in batches for task in batch)
@@ -105,7 +106,9 @@ class SplitShards:
 
 
 def _whole(task: Task, shares: list[Done]) -> Done:
-    """The result of a replicate from the results of all its shares, in their order; a failed share makes it fail."""
+    """The result of a replicate, from the results of all its shares in their order. If a share failed, the replicate
+    failed.
+    """
     for share in shares:
         if share.error is not None:
             return replace(share, task=task, row=None)

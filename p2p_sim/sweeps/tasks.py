@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Task:
     """One replicate of one point, as plain values that travel to any process.
 
-    point: first 16 digits of the scenario's identity; replicate: the index.
+    point: first 16 digits of the scenario's identity. replicate: the replicate's index.
     scenario: the scenario in JSON. folder, data_dir: the directories in which the scenario's files are looked for.
     """
 
@@ -145,7 +145,8 @@ def failed(task: Task, fault: BaseException, wall_s: float) -> Done:
 def sent(result: Done) -> Done:
     """The result in a form that can be sent to another process: an exception's traceback becomes a note.
 
-    For an exception of a plug-in, the plug-in is named here, since only the traceback shows which one it is.
+    If a plug-in raised the exception, the message names it, since only the traceback, which is lost, shows which one it
+    was.
     """
     fault = result.fault
     if fault is None:
@@ -183,7 +184,7 @@ class TaskQueue:
     """Batches that wait for a worker, and batches whose worker died.
 
     If the worker of a batch dies, any task of the batch may be the cause, so its tasks are sent again one by one. If a
-    task is the only task of a worker that dies, the task is the cause; after `attempts` such deaths it fails.
+    worker dies that had only one task, this task is the cause; after `attempts` such deaths it fails.
     """
 
     def __init__(self, batches: Iterator[Batch], attempts: int) -> None:
@@ -209,8 +210,8 @@ class TaskQueue:
         return len(self._drawn)
 
     def suspect(self) -> Batch | None:
-        """Takes out the next task whose worker died, as a batch of this task alone; None if there is none. It runs
-        alone because, if its worker dies again, only this task can be the cause.
+        """Takes out the next task whose worker died, as a batch of this task alone; None if there is none. The task
+        runs alone so that, if its worker dies again, only this task can be the cause.
         """
         return self._suspects.popleft() if self._suspects else None
 
@@ -227,9 +228,9 @@ class TaskQueue:
         self._drawn.appendleft(batch)
 
     def lost(self, batch: Batch, alone: bool, wall_s: float, error: str) -> list[Done]:
-        """Takes back a batch of tasks whose worker died. Its tasks are queued to run again one by one; but if the batch
-        was one task, and as many workers have now died with it alone as are allowed, the task fails instead. Returns
-        the result of the failed task in a list, else an empty list.
+        """Takes back a batch of tasks whose worker died. Its tasks are queued to run again one by one. There is one
+        exception: a task that ran alone, and whose worker has now died as often as is allowed, fails. Returns a list
+        with the result of the failed task, else an empty list.
 
         Args:
             batch: what the worker had begun. alone: whether only this batch can be the cause, since the worker had

@@ -1,4 +1,4 @@
-"""The goal of a search, which is the best score within an ε or the least ε, and the data at which a choice may look."""
+"""The goal of a search (the best score within an ε, or the least ε), and the data at which a choice may look."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,12 +12,14 @@ from p2p_sim.scenario import Scenario
 SCORES = {"accuracy": True, "error_rate": False, "excess_risk": False, "half_l1": False}
 """Columns that may be a goal, and whether more is better."""
 LARGEST_VIOLATION = 1e6
-"""Largest ε, and largest distance from the goal's condition, that a sampler gets, since it takes no infinite number."""
+"""Largest ε, and largest distance from the goal's condition, that a sampler is told, since samplers take no infinite
+number.
+"""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of one replicate of a setting: its score, in the goal's column, and its certified ε."""
+    """The result of one replicate of a setting: the score by which the goal judges it, and its certified ε."""
 
     score: float
     epsilon: float
@@ -27,8 +29,8 @@ class Measured:
 class Goal:
     """A goal.
 
-    column: of the score. epsilon: the largest ε allowed, at the scenario's δ; or None.
-    accuracy: the least mean accuracy allowed, in which case the least ε is searched; or None.
+    column: the column of rows that has the score. epsilon: the largest ε allowed, at the scenario's δ; or None.
+    accuracy: the least mean accuracy allowed, if the least ε is searched; else None.
     judged: whether a score is estimated from released labels, rather than measured on true labels.
     """
 
@@ -125,7 +127,7 @@ def check_look(look: str, scenario: Scenario, keys: Sequence[str]) -> None:
         no ε counts. scenario: what is searched. keys: the keys that the search varies.
 
     Raises:
-        InputError: when the search would look at more, or `look` is none of these; one line.
+        InputError: when the search would look at more data, or `look` is none of these. The message is one line.
     """
     if look not in LOOKS:
         raise InputError(f"--look {look}: must be one of {', '.join(LOOKS)}")
@@ -153,7 +155,7 @@ def check_goal(look: str, goal: Goal) -> None:
         look: "public", "released", "curator" or "oracle". goal: the score to be optimised and the condition.
 
     Raises:
-        InputError: when they do not go together; one line.
+        InputError: when `look` and `goal` do not go together. The message is one line.
     """
     if look in ("released", "curator") and goal.column in ("excess_risk", "half_l1"):
         raise InputError(f"--goal {goal.column}: nobody can judge it with --look {look}; choose accuracy or error_rate")

@@ -26,7 +26,9 @@ JOURNAL = "trials.journal"
 FIRST = 10
 """Number of trials that are drawn at random, before the sampler learns from results."""
 _AGAIN, _AT_RANDOM = 12, 24
-"""A trial's settings are drawn until they are new: at most 12 times by the sampler, then at random, 24 times in all."""
+"""A trial's settings are drawn until they are new: first up to 12 times by the sampler, then at random, up to 24 times
+in all.
+"""
 State = Literal["running", "finished", "stopped", "failed"]
 _IN_OPTUNA: dict[State, str] = {"running": "RUNNING", "finished": "COMPLETE", "stopped": "PRUNED", "failed": "FAIL"}
 """The name of each state in Optuna's `TrialState`."""
@@ -37,9 +39,10 @@ class Trial:
     """One setting that was chosen.
 
     number: from 0, in the order of choice. state: "stopped" if it was hopeless before its last replicate, "failed" if
-    it cannot be run. loss: the number that the search minimises, from its replicates. violation: by how much they miss
-    the goal's condition; 0 or less if they meet it. Both are None while it runs or if it failed. replicates: from how
-    many these numbers were computed, else 0.
+    it cannot be run. loss: the number that the search minimises, computed from the trial's replicates. violation: by
+    how much the replicates miss the goal's condition; 0 or less if they meet it. Loss and violation are None while the
+    trial runs or if it failed. replicates: number of replicates from which loss and violation were computed; 0 if they
+    are None.
     """
 
     number: int
@@ -51,7 +54,7 @@ class Trial:
 
 
 class Trials:
-    """The trials of one search. `path`: of the journal; None: they are kept in memory alone."""
+    """The trials of one search. `path`: the path of the journal; None: the trials are kept in memory only."""
 
     def __init__(self, space: Space, seed: int, path: Path | None = None) -> None:
         try:
@@ -69,9 +72,9 @@ class Trials:
             raise InputError(f"{path}: damaged ({error})") from None
 
     def begin(self, number: int) -> Trial:
-        """The trial with this number; if there is none yet, its settings are chosen and noted as running.
+        """The trial with this number; if there is none yet, its settings are chosen, and the trial is noted as running.
 
-        number: at most that of the next trial.
+        number: at most the number of the next trial.
         """
         if number < len(self.all):
             return self.all[number]
@@ -100,7 +103,7 @@ class Trials:
         new, the last one.
 
         Args:
-            number: of the trial, from 0. before: the earlier trials; those of the same batch are without results.
+            number: the trial's number, from 0. before: the earlier trials; those of the same batch are without results.
         """
         tried = {_key(trial.settings) for trial in before}
         for attempt in range(_AT_RANDOM):
@@ -115,8 +118,8 @@ class Trials:
         arguments give the same draw.
 
         Args:
-            number: of the trial, from 0. attempt: how many draws for this trial came before, all of settings that were
-            tried already; it changes the random numbers. before: the earlier trials.
+            number: the trial's number, from 0. attempt: how many draws for this trial came before, all of settings that
+            were tried already; it changes the random numbers. before: the earlier trials.
         """
         import optuna
 
@@ -146,7 +149,7 @@ class Trials:
         measured = trial.loss is not None and trial.violation is not None
         params = {key: trial.settings[key] for key in self._space.keys}
         for dimension in self._space.dimensions:
-            if dimension.values and _ordered(dimension):  # Optuna has a number's index in the sorted list
+            if dimension.values and _ordered(dimension):  # Optuna stores a number's index in the sorted list
                 params[dimension.key] = sorted(dimension.values).index(params[dimension.key])
         return create_trial(
             state=TrialState[_IN_OPTUNA[trial.state]],
@@ -207,7 +210,9 @@ def _ordered(dimension: Dimension) -> bool:
 
 
 def _value(dimension: Dimension, drawn: Any) -> Any:
-    """A dimension's value for a draw of Optuna; in a continuous range rounded to the six digits that tables show."""
+    """A dimension's value for a draw of Optuna. In a continuous range, it is rounded to the six digits that tables
+    show.
+    """
     if dimension.values:
         return sorted(dimension.values)[drawn] if _ordered(dimension) else drawn
     return drawn if dimension.whole else min(max(float(f"{drawn:.6g}"), dimension.low), dimension.high)

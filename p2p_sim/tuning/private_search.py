@@ -43,8 +43,8 @@ class PrivateSearchPlan:
     """A private selection whose ε is known before it begins.
 
     candidates: scenarios of all settings, with the same users. law: law of the number of runs. epsilon: the largest ε
-    allowed for the whole. score_scale: scale of the noise on the number of right answers. run_epsilon: the ε to which
-    each run's mechanism is calibrated. bound: the privacy of the whole selection, score and choice included.
+    allowed for the whole selection. score_scale: scale of the noise on the number of right answers. run_epsilon: the ε
+    to which each run's mechanism is calibrated. bound: the privacy of the whole selection, score and choice included.
     """
 
     candidates: tuple[Scenario, ...]
@@ -56,8 +56,8 @@ class PrivateSearchPlan:
 
     @cached_property
     def calibrated(self) -> tuple[Scenario, ...]:
-        """The candidate scenarios, with the noise of each mechanism calibrated to the ε of one run. This ε was chosen
-        such that the whole selection keeps within its ε.
+        """The candidate scenarios, with the noise of each mechanism calibrated to the ε of one run. The ε of one run
+        was chosen such that the whole selection keeps within its own ε.
         """
         return tuple(scenario.replace(**{TARGET: self.run_epsilon}) for scenario in self.candidates)
 
@@ -73,15 +73,15 @@ def planned(
     """The plan of a private selection: runs of randomly drawn candidates on the same users, of which only the one with
     the best noisy score is released. The noise of a run is calibrated so that the whole selection has at most this ε at
     the scenarios' δ. The plan also has the law of the number of runs, the scale of the score's noise, and the privacy
-    bound of the whole.
+    bound of the whole selection.
 
     A run trains and scores on the same users, so its ε counts both. Every run is charged as if it had the worst of all
     candidates.
 
     Args:
         candidates: scenarios, at least one; each takes `mechanism.target_epsilon`. epsilon: ε of the whole selection.
-        mean_runs: mean number of runs, above 1. The number k = 1, 2, ... has the logarithmic law, with probability ∝
-        (1-γ)^k/k for some γ in (0, 1). data_dir: where data files are.
+        mean_runs: mean number of runs, above 1. The number k = 1, 2, ... of runs has the logarithmic law, with
+        probability ∝ (1-γ)^k/k for some γ in (0, 1). data_dir: where data files are.
 
     Raises:
         InputError: a mechanism has no curator or no target ε, or no noise is enough.
@@ -130,7 +130,7 @@ def _accountant(text: str, scenario: Scenario, data_dir: Path | None) -> Account
     its parameters is computed from true labels.
 
     Args:
-        text: the scenario as JSON without its learner, on which no accountant depends. Accountants are kept by this
+        text: the scenario as JSON without its learner, on which no accountant depends. Accountants are cached by this
         text and both folders. scenario: the scenario. data_dir: where data files are.
     """
     people = Replicate(scenario, data_dir=data_dir).people()
@@ -179,7 +179,7 @@ def perform_runs(batch: Batch, noise_scale: float) -> list[Done]:
 
     Args:
         batch: the tasks. noise_scale: scale of the noise on the score, the number of users whose label the model
-        predicts rightly.
+        predicts correctly.
     """
     return [attempt(task, lambda task: row_scored(task.case, noise_scale)) for task in batch]
 
@@ -199,7 +199,7 @@ def tune_privately(
     settings are, they run again on other users, which only a simulation can do.
 
     Args:
-        tuning: the search, of look "curator". mean_runs: how many runs there are on average. out: results directory;
+        tuning: the search, with look "curator". mean_runs: how many runs there are on average. out: results directory;
         None: one named after the scenario. executor: runs the tasks; default: this process. report: called with the
         numbers of finished and of all runs.
 
@@ -286,6 +286,6 @@ def _run(session: Session, tuning: Tuning, trials: dict[Task, Trial], work: Perf
 
     failure = session.run(
         ((task,) for task in missing), work, columns=lambda task: tuning.columns(trials[task]), noted=noted, stop=True
-    )  # stopped, since a selection with a run left out would follow another law
+    )  # the first failure stops it, since a selection with a run left out would follow another law
     if failure is not None:
         raise failure.fault or InputError(f"run {trials[failure.task].number}: {failure.error}")

@@ -1,4 +1,6 @@
-"""Runs a search: the replicates that are not on disk, the best setting on fresh replicates, and the outcome's files."""
+"""Runs a search: runs the replicates that are not on disk, measures the best setting on fresh replicates, and writes
+the outcome.
+"""
 
 import json
 import warnings
@@ -20,7 +22,7 @@ from p2p_sim.tuning.search_space import USUAL, Dimension, Space, calibrated, noi
 from p2p_sim.tuning.trial_runs import TRIAL, TrialRuns, Tuning
 
 Report = Callable[[int, int], None]
-"""Called with (trials ended, trials wanted)."""
+"""A function that is called with two numbers: how many trials have ended, and how many are wanted."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,11 @@ def make_tuning(
     If the goal has a largest ε and the noise is not searched, the noise is calibrated to that ε where possible.
 
     Args:
-        space: the keys that are varied, with their values; None: the usual keys. look: what the choice may look at.
+        space: the keys that are varied, with their values; None: the usual keys. look: at which data the choice may
+        look, such as "public" or "released".
 
     Raises:
-        InputError: a key, a range or a look is not allowed; one line.
+        InputError: a key, a range or `look` is not allowed; the message is one line.
     """
     check_goal(look, goal)
     noisy = space is not None and any(key in EITHER for key in space.keys)
@@ -52,7 +55,7 @@ def make_tuning(
     own = noise_key(scenario)
     if space is not None and not noisy and goal.epsilon is None and own is not None:
         warnings.warn(f"--accuracy: the search does not vary {own}, which decides ε", stacklevel=2)
-    # after a release the learner's penalty alone is left to choose
+    # after a release, only the learner's penalty is left to choose
     penalty = Space((Dimension("learner.l2", *USUAL["learner.l2"]),))
     base = fixed or scenario
     chosen = space or (penalty if look == "released" else usual_space(scenario, noise=fixed is None))
@@ -72,15 +75,15 @@ def tune(
     report: Report = lambda ended, wanted: None,
     work: Perform | None = None,
 ) -> Tuned:
-    """Run the trials of a search that are not on disk, and write its outcome; more trials extend it later. The result
-    has the directory, the trials, the best setting and the files that were written. It is the same for any number of
-    workers and after any interruption.
+    """Run the trials of a search that are not on disk, and write its outcome. A later call with more trials extends the
+    search. The result has the directory, the trials, the best setting and the files that were written. It is the same
+    for any number of workers and after any interruption.
 
     Args:
-        tuning: the search. trials: their number. out: results directory; None: one named after the scenario. executor:
-        runs the tasks; default: this process. report: called with the numbers of ended and of wanted trials. work:
-        takes a batch of tasks and returns a result for each; default: runs each task to its row; in a search of
-        released labels, the row also has an accuracy estimated from them.
+        tuning: the search. trials: number of trials. out: results directory; None: one named after the scenario.
+        executor: runs the tasks; default: this process. report: called with the numbers of ended and of wanted trials.
+        work: takes a batch of tasks and returns a result for each; default: a function that runs each task and returns
+        its row. In a search that looks at released labels, the row also has an accuracy estimated from them.
 
     Raises:
         InputError: no setting that was tried meets the goal; the message gives the nearest. Rows and tables are kept.
@@ -100,7 +103,7 @@ def tune(
         store, journal = session.store, directory / JOURNAL
         if not store.stored:
             tuning.write_manifest(directory, identity)
-            # a search of which no replicate could be run leaves no journal
+            # if no replicate of a search could be run, its journal is deleted
             stop.push(lambda *_: None if store.stored else journal.unlink(missing_ok=True))
         # search: trials are chosen in batches, and run replicate by replicate
         runs, study = TrialRuns(tuning, session, work), Trials(tuning.space, tuning.base.seed, journal)
@@ -172,7 +175,8 @@ def _figures(tuning: Tuning, runs: TrialRuns, trial: Trial) -> Measured | None:
 
 
 def _missed(tuning: Tuning, runs: TrialRuns, ended: list[Trial]) -> str:
-    """The end of an error's message if no trial meets the goal: the ε or accuracy that comes nearest, and its settings.
+    """The end of an error's message if no trial meets the goal: the nearest ε or accuracy, and the settings of its
+    trial.
 
     Args:
         tuning: the search. runs: has the rows of all trials. ended: the trials, at least one of them with results.

@@ -10,7 +10,7 @@ from p2p_sim.tuning.optuna_study import State, Trial, Trials
 from p2p_sim.tuning.search_space import Space
 
 ByReplicate = dict[int, Measured | None]
-"""Measured replicates of a setting, by index; None: it could not be run."""
+"""Measured replicates of a setting, by index; None: the replicate could not be run."""
 Measure = Callable[[Sequence[Trial], range], Mapping[int, ByReplicate]]
 """A function that measures some replicates of some trials, and returns them by the trial's number."""
 FIRST_LOOK, ENOUGH = 2, 5
@@ -21,9 +21,10 @@ FIRST_LOOK, ENOUGH = 2, 5
 class Search:
     """A search; `run` goes on from the trials that are already there.
 
-    space: the settings that may be tried. goal: by which trials are compared. replicates: how many each trial has.
-    trials: those chosen so far. measure: runs replicates of trials. early: whether hopeless trials are stopped.
-    report: called with the numbers of trials ended and trials wanted.
+    space: the settings that may be tried. goal: the goal by which trials are compared. replicates: number of replicates
+    of each trial. trials: the trials chosen so far. measure: a function that runs replicates of trials. early: whether
+    hopeless trials are stopped. report: a function that is called with two numbers, of trials that have ended and of
+    trials that are wanted.
     """
 
     space: Space
@@ -97,8 +98,8 @@ class Search:
         as many replicates; there must be at least five such trials.
 
         Args:
-            replicates: of the trial, so far. first: number of the first trial of its batch; only trials before it are
-            looked at.
+            replicates: the trial's replicates so far. first: number of the first trial of its batch; only trials before
+            it are looked at.
         """
         loss, count = self.goal.loss(replicates), len(replicates)
         if self.goal.epsilon is None:

@@ -1,4 +1,4 @@
-"""The files of a finished search: its trials as tables, its figure, and the best scenario."""
+"""The files of a finished search: tables of its trials, a figure, and the best scenario."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ TRIALS_CSV, TRIALS_TABLE, FIGURE, SCENARIO = "trials.csv", "trials.parquet", "tu
 class BestSetting:
     """The setting that a search ends with.
 
-    trial: the best one. score: its mean in the search. fresh: rows of replicates at which the search did not look.
-    epsilon: the largest certified ε over the searched and the fresh replicates. row: the row with that ε.
+    trial: the best trial. score: its mean score in the search. fresh: rows of replicates that the search did not look
+    at. epsilon: the largest certified ε over the searched and the fresh replicates. row: the row with this ε.
     """
 
     trial: Trial
@@ -39,14 +39,15 @@ def trials_table(
     trials: Sequence[Trial], measured: Mapping[int, Measured | None], goal: Goal, look: str
 ) -> pd.DataFrame:
     """A row for each trial: its number, state, number of replicates and settings, its mean score and largest ε, whether
-    it meets the goal, and at what the search looked.
+    it meets the goal, and the kind of data that the search looked at.
 
     Args:
-        trials: the trials. measured: by trial number, mean score and largest ε over its replicates; None for a trial
-        that could not be run. goal: its column names the score. look: at what the search looked, such as "public".
+        trials: the trials. measured: by trial number, the trial's mean score and largest ε over its replicates; None if
+        the trial could not be run. goal: has the column's name for the score. look: the kind of data that the search
+        looked at, such as "public".
     """
     rows = []
-    for trial in trials:  # score and ε are empty for a trial that could not be run
+    for trial in trials:  # score and ε are empty if a trial could not be run
         figures = measured[trial.number]
         rows.append(
             {
@@ -70,13 +71,13 @@ def write_outcome(
     measured: Mapping[int, Measured | None],
     best: BestSetting | None,
 ) -> list[Path]:
-    """Write the trials as two tables (trials.csv and trials.parquet), a figure of them and, if a setting meets the
-    goal, the scenario with this setting (found.toml); return the files.
+    """Write the trials as two tables (trials.csv and trials.parquet) and as a figure; if a setting meets the goal, also
+    write the scenario with this setting (found.toml). Return the files.
 
     Args:
-        directory: of the results. tuning: the search. trials: its trials. measured: by trial number, mean score and
-        largest ε over its replicates; None for a trial that could not be run. best: the setting that meets the goal,
-        with its largest ε; None if no setting does.
+        directory: of the results. tuning: the task of the search. trials: its trials. measured: by trial number, the
+        trial's mean score and largest ε over its replicates; None if the trial could not be run. best: the best setting
+        that meets the goal, with its largest ε; None if no setting meets it.
     """
     from p2p_sim.figures import plot_search
 
@@ -93,7 +94,7 @@ def write_outcome(
                 title=f"{tuning.base.name}: {goal}", path=partial,
             )  # fmt: skip
         files = [directory / name for name in (TRIALS_CSV, TRIALS_TABLE, FIGURE)]
-        (directory / SCENARIO).unlink(missing_ok=True)  # an earlier call may have ended with another setting
+        (directory / SCENARIO).unlink(missing_ok=True)  # an earlier call may have written another setting
         if best is not None:
             files.append(directory / SCENARIO)
             write_scenario(files[-1], scenario_with(tuning.base, best.trial.settings), goal, look, best.epsilon)
@@ -101,10 +102,11 @@ def write_outcome(
 
 
 def write_scenario(path: Path, scenario: Scenario, goal: Goal, look: str, epsilon: float) -> None:
-    """Write a scenario that `p2p-sim run` takes, with comments that say where it comes from.
+    """Write the file of a scenario for `p2p-sim run`, with comments that say how the scenario was found.
 
     Args:
-        epsilon: its largest certified ε over all replicates.
+        path: the file. scenario: the scenario found. goal: the goal of the search. look: the kind of data that the
+        search looked at. epsilon: the largest certified ε over all replicates.
     """
     comments = [f"Found by p2p-sim tune: {goal}.", f"The search's look: {look}: {COSTS[look]}."]
     if look == "oracle":
@@ -117,17 +119,19 @@ def write_scenario(path: Path, scenario: Scenario, goal: Goal, look: str, epsilo
         comments.append(f"Largest certified ε of the learner over the replicates that were run: {epsilon:.6g}.")
     if scenario.adversaries.coalition != NOBODY.coalition:
         comments.append("The search is about the learner alone, not about the learner together with the coalition.")
-    # data files that lie beside the scenario's own file are named by their whole path
+    # data files that lie beside the scenario's own file are given with their whole path
     tree = _with_whole_paths(scenario.model_dump(mode="json"), scenario.folder)
     write_whole(path, ("".join(f"# {line}\n" for line in comments) + toml(tree) + "\n").encode())
-    # read back: a file that means another scenario is worse than none
+    # read the file back, since a file with a different scenario would be worse than none
     if load_scenario(path).content_hash() != scenario.content_hash():
         path.unlink()
         raise RunFailed(f"{path}: the scenario cannot be written as a file")
 
 
 def _with_whole_paths(tree: Any, folder: Path) -> Any:
-    """A scenario's tree of keys in which each `path` of a file in `folder` is the file's whole path."""
+    """A scenario's tree of keys, in which every `path` that names a file in `folder` is replaced by the file's whole
+    path.
+    """
     if isinstance(tree, list):
         return [_with_whole_paths(entry, folder) for entry in tree]
     if not isinstance(tree, dict):

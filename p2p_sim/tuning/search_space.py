@@ -36,8 +36,9 @@ logarithmic."""
 class Dimension:
     """A key with its values.
 
-    low, high: ends of the range, both included. whole: whether its values are whole numbers. log: whether the scale is
-    logarithmic. values: a list, used in place of a range if not empty; the sampler takes a list of numbers as ordered.
+    low, high: ends of the range, both included. whole: whether the key's values are whole numbers. log: whether the
+    scale is logarithmic. values: a list that, if it is not empty, replaces the range; the sampler treats a list of
+    numbers as ordered.
     """
 
     key: str
@@ -81,7 +82,7 @@ class SearchFile(Config):
 
 @dataclass(frozen=True)
 class Space:
-    """All dimensions of a search; batch: trials that are chosen together."""
+    """All dimensions of a search; batch: number of trials that are chosen together."""
 
     dimensions: tuple[Dimension, ...]
     batch: int = 4
@@ -131,7 +132,7 @@ def read_search(path: Path) -> Space:
 
 
 def _leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The values of nested tables that are not tables, by their dotted keys."""
+    """All values in nested tables that are not themselves tables, by their dotted keys."""
     leaves = {}
     for key, value in tree.items():
         leaves.update(_leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value})
@@ -182,8 +183,8 @@ def usual_space(scenario: Scenario, noise: bool) -> Space:
     of clusters, and the weight of the learner's L2 penalty, as far as the scenario has these keys.
 
     Args:
-        scenario: what is searched. noise: whether the key of the noise is searched; if not, the noise follows from a
-        target ε.
+        scenario: the scenario whose settings are searched. noise: whether the key of the noise is searched; if not, the
+        noise follows from a target ε.
 
     Raises:
         InputError: the scenario has none of these keys.

@@ -19,7 +19,9 @@ from p2p_sim.tuning.search import ByReplicate
 from p2p_sim.tuning.search_space import Settings, Space
 
 TRIAL, LOOK = "trial", "look"
-"""Columns of the rows besides those of sweeps: number of the trial, and what the search looks at."""
+"""Two columns that the rows of a search have besides those of a sweep: the trial's number, and what the search looks
+at.
+"""
 
 
 def scenario_with(base: Scenario, settings: Settings) -> Scenario:
@@ -64,8 +66,8 @@ class Tuning:
     @property
     def described(self) -> dict[str, Any]:
         """The search as its manifest states it, a dict with the goal (column, largest ε, least accuracy), the space
-        (each key with its values), the batch (how many trials are chosen together), and the look (at what the choice
-        looks).
+        (each key with its values), the batch (how many trials are chosen together), and the look (what the choice looks
+        at).
         """
         goal = {"column": self.goal.column, "epsilon": self.goal.epsilon, "accuracy": self.goal.accuracy}
         space = [dimension.described() for dimension in self.space.dimensions]
@@ -82,7 +84,7 @@ class Tuning:
     @property
     def truth(self) -> Goal:
         """The search's goal (score, and condition on ε or accuracy), but with scores computed from users' true labels
-        rather than estimated from released ones; only a simulation knows them.
+        rather than estimated from released labels; only a simulation knows true labels.
         """
         return replace(self.goal, judged=False)
 
@@ -121,7 +123,7 @@ class Tuning:
 
         Args:
             directory: of the results. identity: the hash that results already there must have. executor: runs the
-            tasks. wanted: how many trials there are to be, for the progress.
+            tasks. wanted: the total that messages on progress name.
         """
 
         def check(row: Row) -> None:
@@ -158,7 +160,7 @@ class TrialRuns:
             then more replicates of those trials that are still hopeful.
         """
         points = {trial.number: self._point(trial) for trial in trials}
-        # two trials of the same settings are one point, which the later one runs
+        # two trials with the same settings are one point; the later trial runs it
         owner = {point.point: trial for trial in trials if (point := points[trial.number]) is not None}
         running = [
             point for trial in trials if trial.state == "running" and (point := points[trial.number]) is not None

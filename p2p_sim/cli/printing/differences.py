@@ -33,9 +33,9 @@ def comparison_output(comparison: Comparison) -> Output:
 
 def _table(comparison: Comparison) -> Table:
     """A table of all differences between two directories of results, second minus first, grouped by the compared column
-    of the results. Each line is for one point (a combination of swept values) or for all points together. It has the
-    mean in the first and in the second directory (of an ε, the worst), their difference, its 95% interval, and the
-    number of pairs or of replicates.
+    of the results. Each line is for one point (a combination of swept values) or for all points together. The line has
+    the mean in the first directory and that in the second (for an ε, the largest value in each instead), their
+    difference with its 95% interval, and the number of pairs or of replicates.
     """
     table = Table(title="Second minus first", title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.padding = (0, 1, 0, 0)
@@ -52,14 +52,16 @@ def _table(comparison: Comparison) -> Table:
 
 
 def _line(difference: Difference, comparison: Comparison) -> tuple[str, ...]:
-    """The cells of the table's line for one difference. A difference of ε has no interval: ε is never averaged."""
+    """The cells of the table's line for one difference. A difference of two ε has no interval, since an ε is never
+    averaged.
+    """
     between = difference.difference
     form = number
     if difference.column.startswith("epsilon"):
         form = at_least if difference.column == "epsilon_lower" else at_most
     values = (form(difference.first), form(difference.second))
     counts = " and ".join(map(str, dict.fromkeys(difference.counts)))
-    # an ε has no interval: it is that of each directory's worst replicate, if both have replicates of the point
+    # an ε has no interval, since it is that of a directory's worst replicate; a count of 0: no replicate is in both
     if between is None:
         cells: tuple[str, ...] = ("worst", "no interval") if difference.counts[0] else ("no common", "replicate")
     else:

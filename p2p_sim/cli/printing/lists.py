@@ -20,7 +20,7 @@ def _address(data_set: DataSet) -> str | None:
 
 
 def print_list(chosen: Sequence[DataSet], in_full: bool) -> None:
-    """Print each data set, its reader and its source; in full, also its files with sizes and checksums."""
+    """Print each data set, what reads it, and its source; if `in_full`, also its files with sizes and checksums."""
     for data_set in chosen:
         size = sum(file.bytes for file in data_set.files)
         say(f"{data_set.kind}: {data_set.title}")
@@ -64,7 +64,7 @@ def print_check(checks: Iterable[DataSetFiles], directory: Path, named: bool) ->
 
     Args:
         checks: each data set with the files that were looked for. directory: where the files should be. named: whether
-        the user named the data sets; if not, a data set without any file here is no fault.
+        the user named the data sets. If not, it is no fault that a data set has no file here.
     """
     faults = 0
     for data_set, files in checks:
@@ -92,9 +92,9 @@ def print_fetched(data_set: DataSet, paths: Sequence[Path]) -> None:
 
 
 def catalogue_output(entries: Sequence[Entry]) -> Output:
-    """The output of `p2p-sim scenarios`: the scenarios, then the sweeps, each with its name, a sentence on its purpose,
-    and what it needs, such as a data set or a plug-in, and whether this machine has that. entries: the scenarios and
-    sweeps that come with p2p-sim.
+    """The output of `p2p-sim scenarios`: the scenarios, then the sweeps, each with its name and a sentence on its
+    purpose. If it needs something, such as a data set or a plug-in, the output also says what it needs, and whether
+    this machine has it. entries: the scenarios and sweeps that come with p2p-sim.
     """
     record, parts = {}, list[Table | str]()
     for title, sweep in (("Scenarios: p2p-sim run NAME", False), ("Sweeps: p2p-sim sweep NAME", True)):
@@ -118,9 +118,9 @@ def catalogue_output(entries: Sequence[Entry]) -> Output:
 
 
 def _state(need: str) -> str:
-    """What a shipped scenario or sweep needs, such as "data set adult", "plug-in NAME" or "extra [deep]", followed by
-    whether this machine has it: ": found", or ": missing" with the command that helps for a data set. Needs that only a
-    run can check stay as they are.
+    """What a shipped scenario or sweep needs, such as "data set adult", "plug-in NAME" or "extra [deep]". Added is
+    whether this machine has it: ": found", or ": missing", which for a data set is followed by a command that helps. A
+    need that only a run can check is returned as it is.
     """
     here = is_here(need)
     if here is None:

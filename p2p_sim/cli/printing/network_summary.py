@@ -11,13 +11,13 @@ from p2p_sim.privacy import PrivacyBound
 
 
 def network_output(record: dict[str, Any], figures: Sequence[Path], statement: PrivacyBound) -> Output:
-    """The output of `p2p-sim network`: a table of what happened on the network in one replicate, then whom the privacy
-    bound protects and under which conditions, and the paths of the pictures.
+    """The output of `p2p-sim network`: a table of what happened on the network in one replicate; then the privacy bound
+    with its conditions; then the paths of the pictures.
 
     Args:
         record: the numbers of the table by name, such as counts of messages, with the name of the scenario and the
-        number of the replicate. figures: picture files that were drawn. statement: the replicate's ε and δ against the
-        learner, with their conditions.
+        number of the replicate. figures: picture files that were drawn. statement: the replicate's privacy bound, its ε
+        and δ against the learner, with their conditions.
     """
     title = f"{record['name']}: the network of replicate {record['replicate']}"
     table = two_columns(title, *(part(record) for part in (_messages, _arrivals, _load, _observers, _privacy)))
@@ -25,8 +25,8 @@ def network_output(record: dict[str, Any], figures: Sequence[Path], statement: P
 
 
 def oddities(record: Mapping[str, Any]) -> dict[str, str]:
-    """The counts in a record that show something unusual about the overlay, the graph of who may ask whom: as texts, by
-    their names in the record, without those that are 0.
+    """The counts in a record that show something unusual about the overlay (the graph of who may ask whom), if they are
+    not 0. They are texts, by their names in the record.
     """
     return {column: f"{record[column]:,}" for column in ODDITIES if record[column]}
 
@@ -104,13 +104,13 @@ def _seconds(value: float | None) -> str:
 
 
 def message_lines(rows: Any, verbose: bool) -> list[Line]:
-    """Lines, each a label and a text, about the messages of a run: the share of requests that were answered. With
-    `verbose`, also the number of submissions per user, and how soon half and 99% of the submissions (or of the models
-    that organisations exchange) had arrived. Empty if no messages were simulated or nobody asked.
+    """Lines about the messages of a run, each a label and a text. They state the share of requests that were answered.
+    With `verbose`, they also state the number of submissions per user, and how soon half and 99% of the submissions (or
+    of the models that organisations exchange) had arrived. Empty if no messages were simulated or nobody asked.
 
     Args:
-        rows: a data frame with the run's results, a row for each replicate (random repetition). verbose: adds the
-        further lines.
+        rows: a data frame with the run's results, a row for each replicate (random repetition). verbose: whether to add
+        the lines about submissions.
     """
     values = means(rows)
     if "completion_time_s" not in values:

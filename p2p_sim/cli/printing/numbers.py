@@ -30,13 +30,14 @@ ODDITIES = {
     "disconnected_clusters": "clusters consist of several parts that are not connected",
     "dropped_edges": "edges of the file join two clusters or touch no users of this replicate, and were left out",
 }
-"""The meaning of each column of the results that counts something unusual about an overlay: the graph of who may ask
-whom."""
+"""For each column of the results that counts something unusual about an overlay (the graph of who may ask whom), words
+for what it counts."""
 
 
 def worst_row(rows: "pd.DataFrame") -> dict[str, Any]:
-    """The row of results, among all replicates (random repetitions) and points, with the largest certified ε against
-    the learner, in the column "epsilon_upper". The result has the row's values by column.
+    """The row of the results with the largest certified ε against the learner, which is in the column "epsilon_upper".
+    The rows are those of all points and replicates (random repetitions). The row is returned as a dictionary from
+    column to value.
     """
     position = int(rows["epsilon_upper"].astype(float).argmax())
     return {str(column): rows[column].iloc[position] for column in rows}
@@ -51,7 +52,7 @@ class Output:
     """The results of a command: a record for JSON, and tables and sentences for people.
 
     record: all results, for one JSON object. parts: what people read, in order: tables, sentences, paths of files, and
-    privacy bounds, of which the conditions are printed.
+    privacy bounds, whose conditions are printed.
     """
 
     record: Mapping[str, Any]
@@ -125,17 +126,17 @@ def print_object(record: Mapping[str, Any]) -> None:
 
 
 def warn_of_oddities(counts: Mapping[str, str]) -> None:
-    """Give one Python warning for each unusual thing about an overlay, the graph of who may ask whom. counts: a text
-    that says how often each occurs, by its name: "isolated_users", "disconnected_clusters" or "dropped_edges" (edges
-    of the user's file that were left out).
+    """Give one Python warning for each unusual thing about an overlay, the graph of who may ask whom. counts: for each
+    of these, by its name, a text that says how often it occurs. The names are "isolated_users", "disconnected_clusters"
+    and "dropped_edges" (edges of the user's file that were left out).
     """
     for column, text in counts.items():
         warnings.warn(f"network.overlay: {text} {ODDITIES[column]}", stacklevel=2)
 
 
 def more_on_disk(replicates: int) -> str:
-    """A remark such as " (3 more on disk)" if `replicates` is 3; empty for 0. It counts results that an earlier run,
-    with a larger number of replicates, left in the directory; this run did not ask for them.
+    """A remark such as " (3 more on disk)" if `replicates` is 3; empty for 0. It counts replicates that an earlier run,
+    which asked for more of them, left in the directory.
     """
     return f" ({replicates:,} more on disk)" if replicates else ""
 

@@ -31,7 +31,8 @@ def reported(
     Args:
         title: heading of the table. record: all results for JSON, with the entry "passed". lines: the table's lines,
         pairs of a label and a text. bound: the stated ε at δ that the audit tested. limit: if the audit passed, words
-        for what the attack stays within. excess: if it failed, a sentence on what the attack proves beyond that.
+        for what the attack stays within. excess: if the audit failed, a sentence on what the attack proves beyond the
+        bound.
     """
     passed = [f"passed: the attack stays within {limit}"] if record["passed"] else []
     return AuditOutput(record, [two_columns(title, lines), *passed, bound], f"audit failed: {excess}")
@@ -40,9 +41,9 @@ def reported(
 def one_run_record(audit: OneRunAudit) -> dict[str, Any]:
     """The results of an audit in one run as one flat record for JSON. In such an audit, the labels of many users are
     fair coins in a single run, and an attack guesses them. The record has the audited mechanism with its certified ε at
-    δ and conditions, the numbers of users and guesses, and what the attack proves about ε and δ and was expected to
-    prove. δ is tested at several values of ε, so these entries are lists. The power is how likely the audit would
-    detect too little noise.
+    δ and conditions, the numbers of users and guesses, what the attack proves about ε and δ, and what it was expected
+    to prove. δ is tested at several values of ε, so the entries of these tests are lists. The power is how likely the
+    audit would detect too little noise.
     """
     return {
         "name": audit.scenario,
@@ -78,8 +79,9 @@ def one_run_record(audit: OneRunAudit) -> dict[str, Any]:
 
 
 def one_run_output(audit: OneRunAudit) -> AuditOutput:
-    """The output of an audit in one run, in which the labels of many users are fair coins that an attack guesses: the ε
-    and δ that the attack proves, the certified ones, and how likely the audit would detect too little noise.
+    """The output of an audit in one run, in which the labels of many users are fair coins that an attack guesses. It
+    shows the ε and δ that the attack proves, the certified ones, and how likely the audit would detect too little
+    noise.
     """
     return reported(
         f"{audit.scenario}: audit in one run, {audit.bound.observer}", one_run_record(audit), _one_run_lines(audit),
@@ -106,7 +108,8 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
         *clusters,
         ("right guesses if all are guessed", f"{audit.guesses[0].right / audit.targets:.2%}"),
         ("δ: the attack proves ≤ certified", REALISED_MEAN if audit.realised else ""),
-        # the audit fails if the attack proves more than is certified; `expected`: proved if the noise is as stated
+        # the audit fails if the attack proves more than is certified; `expected` is what it proves if the noise is as
+        # stated
         *(
             (f"  at ε = {epsilon:.4g}", f"{at_least(proved)} ≤ {at_most(claim)}  (expected about {expected:.3g})")
             for epsilon, proved, claim, expected in zip(
@@ -120,7 +123,7 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
         *_power_lines(audit),
     ]
     if audit.declared:
-        # the probability that each statistic is at least as far from 0, if submissions follow the declared law
+        # for each statistic: an upper bound of the probability of one at least as far from 0 under the declared law
         limit = f"refused below {audit.error / len(audit.declared):.2g}"
         lines.append(("declared law of submissions: probability at most", limit))
         lines += [(f"  {check.name}", f"{check.probability:.2g}") for check in audit.declared]
@@ -206,8 +209,8 @@ def excess(audit: OneRunAudit) -> str:
 
 def model_output(audit: ModelAudit) -> AuditOutput:
     """The output of an audit of a released model. The attack guesses, from the models of several training runs, labels
-    that were drawn as fair coins. The output compares the ε that it proves at the stated δ, and whether it refuses the
-    whole trade-off curve, with the ε that the mechanism's accountant certifies.
+    that were drawn as fair coins. The output shows the ε that the attack proves at the stated δ beside the ε that the
+    mechanism's accountant certifies. It also says whether the attack refuses the whole certified trade-off curve.
     """
     guesses, guessed = audit.guesses, audit.guesses.right + audit.guesses.wrong
     if audit.curve_refused:
@@ -228,7 +231,7 @@ def model_output(audit: ModelAudit) -> AuditOutput:
 
 def _model_record(audit: ModelAudit) -> dict[str, Any]:
     """The results of an audit of a model as one flat record for JSON."""
-    # μ: the attack refuses Gaussian noise of at most this μ-GDP, whatever ε such noise has at the stated δ
+    # mu_lower_confidence: the attack refuses Gaussian noise of at most this μ-GDP, whatever its ε at the stated δ
     return {
         "name": audit.scenario,
         **whole(audit.bound),

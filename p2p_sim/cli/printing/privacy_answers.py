@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 def privacy_output(question: Question, answer: Answer) -> Output:
     """The output of `p2p-sim privacy`: ε at δ, or δ at ε, with its conditions; ε₀, the ε of one noisy label alone; the
-    ε that Lemma 9 of the paper on clustering states, or why the lemma does not apply; and how much better the observer
-    can guess a label.
+    ε that Lemma 9 of the clustering paper (Esfandiari et al.) states, or why the lemma does not apply; and how much
+    more often the observer can guess a label right.
 
     Args:
-        question: the exchange's parameters, and who observes. answer: these values, as computed for the question.
+        question: the exchange's parameters, and who observes. answer: the values that were computed for the question.
     """
     ends = {"delta_lower": answer.delta_lower, "delta_upper": answer.delta_upper}
     record = {
@@ -53,7 +53,7 @@ def privacy_output(question: Question, answer: Answer) -> Output:
 def calibration_output(calibration: Calibration) -> Output:
     """The output of `p2p-sim calibrate`: the flip probability that keeps ε within a target in clusters of all the given
     sizes, the ε that is then certified, and the conditions of this ε; also the flip probability that each cluster size
-    alone would need. calibration: these values.
+    alone would need. calibration: has all these values.
     """
     record = {
         "flip_prob": calibration.flip_prob,
@@ -69,9 +69,9 @@ def calibration_output(calibration: Calibration) -> Output:
 
 def peers_output(comparison: PeersComparison) -> Output:
     """The output of `p2p-sim calibrate` with several --peers: each user asks k random peers of her cluster and submits
-    what most of them say. For each k that is compared, the output has the flip probability that meets the target (ε, δ)
-    and the probability of error: that the majority of submissions is not a cluster's commoner label. For the k with the
-    smallest error, it has the whole calibration.
+    the label that most of them give. For each k that is compared, the output has the flip probability that meets the
+    target (ε, δ) and the probability of error: that the majority of submissions is not a cluster's commoner label. For
+    the k with the smallest error, it has the whole calibration.
     """
     best = calibration_output(comparison.calibrations[comparison.best])
     record = {
@@ -104,7 +104,7 @@ def neighbours_output(neighbours: EnoughNeighbours) -> Output:
 
 def print_certified(path: Path, verifier: Path, quiet: bool) -> None:
     """Print the path of a certificate, a file from which the (ε, δ) of an exchange can be proved. Unless `quiet`, also
-    print the command that checks this proof again without p2p-sim.
+    print the command that makes this proof again without p2p-sim.
 
     path: the certificate. verifier: the file of the program that checks it.
     """
@@ -114,9 +114,9 @@ def print_certified(path: Path, verifier: Path, quiet: bool) -> None:
 
 
 def verdicts_output(verdicts: "Sequence[Verdict]") -> Output:
-    """The output of `p2p-sim check-bounds`: a table with a line for each claim, and how many claims hold. A claim is a
-    bound or a belief about privacy or utility, which was checked on many cases; for a claim that fails, the output also
-    says what holds instead. verdicts: the result for each claim.
+    """The output of `p2p-sim check-bounds`: a table with a line for each claim, and how many claims hold. Each claim, a
+    bound or a belief about privacy or utility, was checked on many cases. For a claim that fails, the output also says
+    what holds instead. verdicts: the result for each claim.
     """
     table = Table(title="The papers' claims, checked numerically", title_justify="left")
     table.add_column("claim")

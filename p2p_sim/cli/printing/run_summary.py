@@ -56,7 +56,7 @@ XI = (
 PROTECTED = {"label": "any one user's label", "example": "any one row (features and label)"}
 """Words for the data that the privacy bound protects, by the column `adjacency`: a label, or a whole example."""
 LARGEST_EXPONENT = 700.0
-"""The largest exponent that is used; the exponential of 710 would overflow a float of 64 bits."""
+"""The largest ε for which e^ε is computed; the exponential of 710 would overflow a float of 64 bits."""
 TRUSTED = {
     "nobody": "Nobody must be trusted for that.",
     "shuffler": "The shuffler, who sees each noisy label with its owner, must be trusted for that.",
@@ -92,8 +92,8 @@ def print_summary(
 
     Args:
         scenario: what ran. finished: its results. written: exported files with their numbers of lines. quiet: print the
-        paths alone. verbose: print all values. rival: returns a line for the shell that runs randomised response on the
-        same users and compares the results; the line is empty if there is no such comparison.
+        paths alone. verbose: print all values. rival: returns a command line that runs randomised response on the same
+        users and compares the results; it is empty if there is no such comparison.
     """
     if not quiet:
         _print_groups(scenario, finished, verbose)
@@ -153,12 +153,12 @@ def _print_group(heading: str, lines: list[Line], width: int, explained: list[st
 
 def _print_advice(rows: Any, rival: Callable[[], str]) -> None:
     """Warn of unusual data or overlays (graphs of who may ask whom). For a label exchange, also say if it protects
-    labels hardly better than their noise alone. If it protects them no better, randomised response, where users send
-    their noisy labels to the learner themselves, is as private; then print how to compare the two.
+    labels hardly better than their noise alone. If it protects them no better, say that randomised response, in which
+    users send their noisy labels to the learner themselves, is as private, and print how to compare the two.
 
     Args:
-        rows: a data frame with the run's results, a row for each replicate. rival: returns a line for the shell that
-        runs randomised response and compares the results; the line is empty if there is no such comparison.
+        rows: a data frame with the run's results, a row for each replicate. rival: returns a command line that runs
+        randomised response and compares the results; it is empty if there is no such comparison.
     """
     for warning in warnings_of(rows):
         warnings.warn(warning, stacklevel=2)
@@ -256,13 +256,13 @@ def _observers(rows: Any, worst: dict[str, float | None], at: str, verbose: bool
     empty if no network was simulated.
 
     Args:
-        rows: the run's results, a row for each replicate. worst: the largest ε over all replicates, by column; None
-        where there is none. at: words that name δ. verbose: whether lines that matter less are added.
+        rows: the run's results, a row for each replicate. worst: the largest ε over all replicates, by column; None for
+        a column without values. at: words that name δ. verbose: whether lines that matter less are added.
     """
     if worst["epsilon_others_upper"] is None:
         return []
     lines, learner = [], _finite(worst["epsilon_upper"])
-    # some users: a sample, and those who did not submit their own label because they got no reply
+    # for some users only: a sample, and all but those who got no reply and so submitted their own label
     if verbose and "epsilon_sample_upper" in rows and rows["epsilon_sample_upper"].notna().any():
         lines.append(("  largest of a sample of users", at_most(float(rows["epsilon_sample_upper"].max()))))
     if rows["own_labels"].sum() > 0:
@@ -291,8 +291,9 @@ def _coalition(rows: Any, worst: dict[str, float | None], at: str, verbose: bool
 
 def _computed(rows: Any, terms: Terms) -> list[Line]:
     """Lines on the learner's ε: how it was computed, and a lower bound, below which no ε holds for this mechanism. Then
-    come the values of ε that papers state for it: for a curator's algorithm the paper's own ε, for a label exchange its
-    paper's Lemma 9 and Theorem 3. Where a paper's condition fails, the line says so instead.
+    come the values of ε that papers state for the mechanism: for a curator's algorithm the ε of its paper, and for a
+    label exchange those of the clustering paper's Lemma 9 and Theorem 3. Where a paper's condition fails, the line says
+    so instead.
 
     Args:
         rows: the run's results, a row for each replicate. terms: for each column with an ε, the texts that belong to

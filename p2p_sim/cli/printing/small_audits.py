@@ -27,7 +27,7 @@ NOT_TOGETHER = ("leaks in who submits together", "not looked for here")
 
 def audit_output(audit: AnyAudit, size_requested: bool = True) -> AuditOutput:
     """The output of an audit of any kind: what the attack proves beside the exact or certified ε and δ, and beside the
-    ε that the mechanism's paper states where there is one. It has a table, the conditions of the bound, a record for
+    ε of the mechanism's paper, if it states one. The output has a table, the conditions of the bound, a record for
     JSON, and the line to print if the audit failed.
 
     Args:
@@ -80,13 +80,13 @@ def _exchange(audit: Audit, why: str) -> AuditOutput:
 
 def _exchange_record(audit: Audit, bound: PrivacyBound) -> dict[str, Any]:
     """The results of an audit of an exchange in small clusters as a record for JSON: the exchange's parameters, the
-    observer, the exact bounds of ε and δ, what the attack proves of both, what it is expected to prove, and whether the
-    audit passed. The entry "learned" has the results of a second attack by a classifier, or None.
+    observer, the exact bounds of ε and δ, what the attack proves about both, what it is expected to prove, and whether
+    the audit passed. The entry "learned" has the results of a second attack by a classifier, or None.
 
     Args:
         audit: the results. bound: the exact ε at δ, from which come the words about observer and conditions.
     """
-    # two tests: ε at the stated δ, and δ at test_epsilon; expected: what the attack proves if all is right
+    # there are two tests: of ε at the stated δ, and of δ at test_epsilon; *_expected is what they prove if all is right
     r = audit.result
     return {
         "name": audit.scenario,
@@ -118,7 +118,7 @@ def _exchange_record(audit: Audit, bound: PrivacyBound) -> dict[str, Any]:
 
 def _exchange_lines(audit: Audit, why: str) -> list[Line]:
     r, detectable = audit.result, f"about {audit.result.detectable:.4g}"
-    # the paper's bound is refuted if an attack proves a larger ε, or the exact ε of a data set is larger
+    # the bound of Lemma 9 is refuted if the attack proves a larger ε, or if the exact ε of a data set is larger
     possible = max(r.epsilon_exact.lower, r.epsilon_lower_confidence)
     refuted = audit.lemma9.epsilon is not None and audit.lemma9.epsilon < possible
     paper = str(audit.lemma9) + "  (refuted: below what is possible)" * refuted
@@ -144,7 +144,7 @@ def _realised(audit: RealisedAudit, why: str) -> AuditOutput:
         0.0, audit.epsilon, audit.delta_certified, "learner", adjacency="label", basis=REALISED_BASIS,
         conditions=(*REALISED_CONDITIONS, INDEPENDENT_FETCHES), conditional_on=REALISED,
     )  # fmt: skip
-    # the record's ε is the one at which δ is tested, since only δ is tested
+    # the field `epsilon` becomes test_epsilon: the audit tests only δ, at this ε
     fields = asdict(audit) | {"passed": audit.passed, **_statement_record(bound)}
     record = {"name": fields.pop("scenario"), "test_epsilon": fields.pop("epsilon"), **fields}
     lines = [
@@ -204,8 +204,8 @@ def _curator(audit: CuratorAudit, why: str) -> AuditOutput:
 
 
 def _proved(audit: Audit) -> str:
-    """A sentence on the attack of a failed audit, which proves more than the exact bound allows: a δ above the exact δ
-    at the tested ε or, if δ is not exceeded, an ε above the exact ε at the stated δ.
+    """A sentence on a failed audit, whose attack proves more than the exact bound allows: a δ above the exact δ at the
+    tested ε or, if δ is not exceeded, an ε above the exact ε at the stated δ.
     """
     r = audit.result
     if r.delta_lower_confidence > r.delta_exact.upper:

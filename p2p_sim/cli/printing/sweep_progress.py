@@ -13,12 +13,12 @@ from p2p_sim.sweeps import Progress, Report, SweepPlan, SweepResult
 
 
 def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:
-    """Print the plan of a sweep on standard error, before it runs: the values of each axis, how many replicates (random
-    repetitions) of its points (combinations of values) there are, and how many of these replicates are on disk.
+    """Print the plan of a sweep on standard error, before it runs: the values of each axis, the number of replicates
+    (random repetitions) of all points (combinations of values), and how many of these replicates are on disk.
 
     Args:
-        plan: the sweep. held: what is on disk, as pairs of a point's identifier and a replicate's number; results that
-        the sweep does not ask for are counted apart. directory: where the results go.
+        plan: the sweep. held: the results on disk, as pairs of a point's identifier and a replicate's number; those
+        that the sweep does not ask for are counted separately. directory: where the results go.
     """
     total = plan.size * plan.replicates
     present = sum(plan.asks_for(point, replicate) for point, replicate in held)
@@ -38,9 +38,9 @@ def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:
 
 @contextmanager
 def progress(name: str, total: int, quiet: bool = False) -> Iterator[Report]:
-    """A context that shows the progress of a sweep, as a bar on a terminal, elsewhere as a line every ten seconds. It
-    yields the function that the sweep calls with the numbers of finished and failed replicates and the time that each
-    takes. The first line with a remaining time is printed at once.
+    """A context that shows the progress of a sweep: on a terminal as a bar, elsewhere as a line every ten seconds. It
+    yields a function, which the sweep calls with the numbers of finished and failed replicates and the time that each
+    replicate takes. The first line with a remaining time is printed at once.
 
     Args:
         name: the sweep's name. total: number of replicates of all points together. quiet: show nothing.
@@ -58,7 +58,7 @@ def progress(name: str, total: int, quiet: bool = False) -> Iterator[Report]:
 
 
 def _rest(state: Progress) -> str:
-    """The end of a progress line: the number of points, that of failed replicates, and the remaining time."""
+    """The end of a progress line: the number of points, the number of failed replicates, and the remaining time."""
     text = f" of {count(state.points, 'point')}" + (f"; {state.failed:,} failed" if state.failed else "")
     if state.remaining_s is not None:
         each = f"{state.task_s or 0.0:.2g} s each, {state.workers} at a time"
@@ -74,8 +74,8 @@ def duration(seconds: float) -> str:
 
 
 def print_sweep(plan: SweepPlan, result: SweepResult, figures: list[str], quiet: bool) -> None:
-    """Print how many rows of results a sweep has and of how many points, then the paths of the files with results and
-    of the pictures. Failed replicates are always reported on standard error.
+    """Print how many rows of results a sweep has and how many points these rows cover, then the paths of the files with
+    results and of the pictures. Failed replicates are always reported on standard error.
 
     Args:
         plan: the sweep. result: its results. figures: paths of the pictures. quiet: print the paths alone.
@@ -86,7 +86,8 @@ def print_sweep(plan: SweepPlan, result: SweepResult, figures: list[str], quiet:
         print(f"{plan.name}: {count(len(rows), 'row')} of {points}{more_on_disk(result.more)}")
     if result.failed:
         print(f"p2p-sim: {count(result.failed, 'replicate')} failed; see {directory / FAILURES}", file=sys.stderr)
-    # `low`: points whose accuracy is not clearly above that of the majority class; `comparable`: points with both known
+    # `low`: points whose accuracy is not clearly above that of the majority class; `comparable`: points for which both
+    # accuracies are known
     low, comparable = points_not_above(rows)
     if low:
         print(

@@ -22,10 +22,10 @@ def tuned_output(tuning: Tuning, tuned: Tuned, quiet: bool) -> Output:
     """The output of `p2p-sim tune`: a table of the best settings, with their ε and score, then the paths of all files.
 
     Args:
-        tuning: what was searched: base scenario, goal, and what the search looked at. tuned: the finished search, with
-        its trials, the best of them and the files. quiet: print the paths alone.
+        tuning: the task of the search: base scenario, goal, and the data that the search looked at. tuned: the finished
+        search, with its trials, the best trial and the files. quiet: whether to print only the paths.
     """
-    # the score in fresh replicates, at which the search did not look
+    # the mean score in fresh replicates, which the search did not look at
     fresh = mean_interval([tuning.truth.measured(row).score for row in tuned.best.fresh])
     following = Verbatim(f"next: p2p-sim run {tuned.files[-1]}   p2p-sim plot {tuned.directory}")
     before, after = ([], []) if quiet else ([_table(tuning, tuned, fresh)], [following])
@@ -48,7 +48,7 @@ def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
     if None not in epsilons:
         most = f"{bound_text(max(map(float, epsilons)), up=True)} in fresh replicates; the goal does not limit it"
         with_coalition = [("  with the coalition", most)]
-    # the score that the search made best
+    # the name of the score that the search made as large as it could
     scores = {"curator": "accuracy by a private score", "released": f"{column} by released labels"}
     judged = scores.get(tuning.look, column)
     protected = f"one user's {row['adjacency']}{UNPAID * (tuning.look == 'oracle')}"
@@ -71,8 +71,8 @@ def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
 
 def _parameters(fresh: Sequence[Row], columns: Iterable[Column]) -> list[Line]:
     """Lines with the mechanism's parameters, such as α and θ, in fresh replicates: random repetitions of the best
-    settings, at which the search did not look. A parameter that is computed anew from the clusters of each replicate is
-    given as a range, with words that say so.
+    settings that the search did not look at. A parameter whose values differ between replicates is given as a range,
+    with words that say that it is computed from the clusters of each replicate.
 
     Args:
         fresh: the results of these replicates, one row each. columns: the parameters; a parameter that has no value in
@@ -89,7 +89,8 @@ def _parameters(fresh: Sequence[Row], columns: Iterable[Column]) -> list[Line]:
 
 def _record(tuning: Tuning, tuned: Tuned, fresh: Mean) -> dict[str, Any]:
     best = tuned.best
-    # score_in_search is the best of many and so optimistic; score comes from replicates that the search did not see
+    # score_in_search is optimistic, since it is the best of many; score comes from replicates that the search did not
+    # look at
     return {
         "name": tuning.base.name,
         "directory": str(tuned.directory),

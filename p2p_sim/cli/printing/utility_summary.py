@@ -1,4 +1,4 @@
-"""The last group of a run's summary: how useful the learned model is, and compared with what."""
+"""The last group of a run's summary: how useful the learned model is, and with what it is compared."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ from p2p_sim.measures import ERROR, LOSS, Mean, excess_error, group_means, group
 
 
 def useful(rows: Any) -> list[Line]:
-    """Lines on how useful the learned model is: its accuracy or risk, beside the same learner without privacy and
-    beside a constant prediction; by how much active adversaries raise its error; and how much accuracy each group of
+    """Lines on how useful the learned model is: its accuracy or risk, beside those of the same learner without privacy
+    and of a constant prediction; by how much active adversaries raise its error; and how much accuracy each group of
     users loses to privacy.
 
     rows: a data frame with a run's results, a row for each replicate.
@@ -78,9 +78,9 @@ def _squared(values: dict[str, Mean], exact: bool) -> list[Line]:
 
 
 def _density(values: dict[str, Mean]) -> list[Line]:
-    """Lines for mechanisms that release no predictor, but noisy counts of users in cells, an estimate of the users'
-    density: the distance of the released density from the true one, and the numbers of cells. values: means over
-    replicates, by column of the results.
+    """Lines for mechanisms that release no predictor, but noisy counts of users in cells. These counts are an estimate
+    of the users' density. The lines have the distance of this density from the true one, the numbers of cells, and the
+    largest error of a count. values: means over replicates, by column of the results.
     """
     return _measured_lines(
         values,

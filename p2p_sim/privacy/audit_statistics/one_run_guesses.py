@@ -9,16 +9,17 @@ view if her label is 0 and if it is 1. Then
 
     Pr[right] - e^ε Pr[wrong] = (P₀(G₀) - e^ε P₁(G₀))/2 + (P₁(G₁) - e^ε P₀(G₁))/2 <= δ(ε).
 
-Without abstentions and at ε = 0 this says Pr[right] <= (1 + δ(0))/2: right guesses are tested as a binomial. For ε > 0
-write δ for δ(ε), and let s = 1 for a right guess, -e^ε for a wrong one and 0 without a guess. Fix a stake λ in
-(0, 1/(e^ε + δ)) beforehand. The product E of 1 + λ(s - δ) over the targets has factors of mean <= 1; so
-Pr[E >= 1/error] <= error (Markov).
+Without abstentions and at ε = 0 this says Pr[right] <= (1 + δ(0))/2: the number of right guesses is tested as a
+binomial variable. For ε > 0 write δ for δ(ε), and let s = 1 for a right guess, -e^ε for a wrong one and 0 without a
+guess. Fix a stake λ in (0, 1/(e^ε + δ)) beforehand. The product E of 1 + λ(s - δ) over the targets has factors of mean
+<= 1; so Pr[E >= 1/error] <= error (Markov).
 
 **Targets may differ.** If target i has δᵢ(ε), both tests hold for the mean δ of all δᵢ. The mean of the product E is at
 most Π(1 + λ(δᵢ - δ)), whose factors are not negative and have mean 1; so the mean of E is at most 1 (arithmetic and
-geometric mean). For the binomial test see Hoeffding 1956, Theorem 5. Both prove a lower bound of the mean of δᵢ(ε).
+geometric mean). For the binomial test see Hoeffding 1956, Theorem 5. Both tests prove a lower bound of the mean of
+δᵢ(ε).
 
-**Several targets in one view** prove something of the whole trade-off curve of a single label.
+**Several targets in one view** prove something about the whole trade-off curve of a single label.
 
 The m labels are independent fair coins that the attacker does not know. She guesses c' of them. This number is fixed
 beforehand, but she may choose from the view which labels she guesses (Mahloujifar, Melis and Chaudhuri 2025; the proof
@@ -86,9 +87,9 @@ class Guesses:
         for none.
 
         Args:
-            epsilon, delta: the claim. stake: λ > 0, the weight of one target, fixed before the guesses; larger values
-            win and lose more. If λ is at least 1/(e^ε + δ), a factor may not be positive, and the result is minus
-            infinity.
+            epsilon, delta: the claim. stake: λ > 0, the weight of one target, fixed before the guesses; a larger stake
+            gains more by a right guess and loses more by a wrong one. If λ is at least 1/(e^ε + δ), a factor may be 0
+            or negative, and the result is minus infinity.
         """
         if stake * (math.exp(epsilon) + delta) >= 1.0:
             return -math.inf
@@ -210,8 +211,8 @@ def binomial_power(claimed: float, true: float, trials: int, error: float) -> fl
     Under the claim a guess is right with probability at most (1 + δ(0))/2, so that many right guesses refuse it.
 
     Args:
-        claimed: the δ at ε = 0 that is claimed. true: Pr[right] - Pr[wrong] of the attack. trials: number of
-        targets, users whose label is guessed. error: largest probability that the test refuses a true claim.
+        claimed: the δ at ε = 0 that is claimed. true: Pr[right] - Pr[wrong] of the attack. trials: number of targets
+        (users whose label is guessed). error: largest probability that the test refuses a true claim.
     """
     from scipy.special import bdtrc
 
@@ -291,7 +292,8 @@ def curve_of(epsilons: Sequence[float], deltas: Sequence[float]) -> Curve:
 
 
 def gaussian_curve(mu: float) -> Curve:
-    """The trade-off curve g(y) = Φ(Φ⁻¹(y) - μ) of a Gaussian mechanism whose two labels are μ deviations apart.
+    """The trade-off curve g(y) = Φ(Φ⁻¹(y) - μ) of a Gaussian mechanism whose two labels are μ standard deviations
+    apart.
 
     A test that is right about one label with probability y is wrong about the other with probability at least g(y).
     """
@@ -308,10 +310,10 @@ def refuses(targets: int, guesses: Guesses, curve: Curve, error: float) -> bool:
     each label is private with this trade-off curve. A true claim is refuted with probability below `error`.
 
     Args:
-        targets: m, how many labels are independent fair coins that the attacker does not know. guesses: how many of the
-        m were guessed right and wrong; the attacker may choose which to guess, but the number of guesses, right plus
-        wrong, was fixed before the run. curve: g(y), the claimed least probability of being wrong about one label for a
-        test that is right about the other with probability y. error: in (0, 1).
+        targets: m, the number of labels; they are independent fair coins that the attacker does not know. guesses: how
+        many of the m were guessed right and wrong; the attacker may choose which to guess, but the number of guesses,
+        right plus wrong, was fixed before the run. curve: g(y), the claimed least probability of being wrong about one
+        label for a test that is right about the other with probability y. error: in (0, 1).
 
     >>> refuses(1000, Guesses(75, 25, 1000), curve_of([0.68], [1e-4]), 0.05)
     True

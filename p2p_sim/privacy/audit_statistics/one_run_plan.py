@@ -2,8 +2,8 @@
 
 An attack gives each target a score: the larger the score, the likelier her label is 1. The score is the log-likelihood
 ratio where the law is known; elsewhere a classifier learns a score from other runs. A pilot run, with a seed of its
-own, picks for each ε the score and the thresholds that are expected to prove most. After the pilot nothing is chosen. A
-*stake* is the weight λ that a test gives to a guess (`one_run_guesses`).
+own, picks for each ε the score and the thresholds that are expected to prove the largest bounds. After the pilot
+nothing is chosen. A *stake* is the weight λ that a test gives to a guess (`one_run_guesses`).
 """
 
 import math
@@ -33,7 +33,7 @@ OF_ZERO = 0.5
 CLEARLY = 4.0
 """A score replaces an earlier score if it is better in the pilot by more than this many standard deviations."""
 _POINTS = 25
-"""Number of thresholds at which the trade-off of an attack is estimated."""
+"""Number of thresholds at which the trade-off between an attack's two types of error is estimated."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,13 @@ class GuessEvent:
         """Pr[right] - e^ε Pr[wrong] of this rule's guesses, as estimated from the pilot run.
 
         For any guesses, the true value of this difference is at most the mechanism's δ(ε). So with many targets the
-        guesses prove a lower bound of δ(ε) of about this size.
+        guesses prove a lower bound of δ(ε) that is approximately equal to this difference.
         """
         return self.right - math.exp(self.epsilon) * self.wrong
 
     def guesses(self, targets: AttackScores) -> Guesses:
-        """Applies the rule to targets: how many of their labels it guesses right and wrong, from each target's score by
-        the attack that the rule uses.
+        """Applies the rule to targets, and returns how many of their labels it guesses right and wrong. A guess depends
+        on the target's score from the attack that the rule uses.
         """
         scores = targets.scores[self.attack]
         return right_and_wrong(scores >= self.high, scores < self.low, targets.labels)
@@ -88,13 +88,13 @@ class GuessEvent:
         return Guesses(right, wrong, trials)
 
     def power(self, claimed: float, leaked: float, trials: int) -> float:
-        """The test's power: about the probability that it refuses a claimed δ(ε), if the true δ(ε) is `leaked`.
+        """The test's power: the approximate probability that it refuses a claimed δ(ε), if the true δ(ε) is `leaked`.
 
-        Let r be the Pr[right] - e^ε Pr[wrong] that the rule's guesses reached in the pilot, but at most `claimed`. If
-        more than `claimed` is leaked, the guesses are assumed to reach r · leaked / claimed.
+        Let r be the value of Pr[right] - e^ε Pr[wrong] that the rule's guesses reached in the pilot, or `claimed` if
+        this is smaller. If more than `claimed` is leaked, the guesses are assumed to reach r · leaked / claimed.
 
         Args:
-            claimed, leaked: values of δ at this rule's ε. trials: how many targets there are.
+            claimed, leaked: values of δ at this rule's ε. trials: number of targets.
         """
         reached = min(self.reached, claimed)
         if reached <= 0.0 or leaked <= claimed:
@@ -123,7 +123,8 @@ class ProvedBounds(NamedTuple):
 class OneRunPlan:
     """All tests of an attack in one run, fixed before its first guess.
 
-    deltas: rules of the tests of δ(ε), by ascending ε. ratio: rule of the test of ε at `delta`. stake: λ of `ratio`.
+    deltas: rules of the tests of δ(ε), by ascending ε. ratio: rule of the test of ε at δ = `delta`. stake: λ of the
+    rule `ratio`.
     """
 
     deltas: tuple[GuessEvent, ...]
@@ -172,7 +173,7 @@ def plan_one_run(
     orders = [np.argsort(scores, kind="stable") for scores in pilot.scores]
     ranked = [(s[order].astype(np.float64), pilot.labels[order]) for s, order in zip(pilot.scores, orders, strict=True)]
 
-    # The rule of the attack that reaches most at ε; a later attack must be clearly better than the chosen one.
+    # The rule of the attack with the largest `reached` at ε; a later attack must be clearly better than the chosen one.
     def best(epsilon: float, share: float) -> GuessEvent:
         chosen, *others = (
             _event(epsilon, *ranked[attack], attack=attack, error=share, trials=trials, exact=exact[attack])
@@ -248,8 +249,8 @@ def drawn_tradeoff(pilot: AttackScores, targets: AttackScores, attack: int, erro
     label 1. Each array of the result has an entry for each of up to 25 thresholds.
 
     Args:
-        pilot: scores of other targets, whose quantiles are the thresholds. targets: scores and labels of the
-        targets that count. attack: index of the score in both. error: probability that any of the upper bounds
+        pilot: scores of other targets; their quantiles are the thresholds. targets: scores and labels of the targets
+        that count. attack: index of the attack whose scores are used. error: probability that any of the upper bounds
         fails.
     """
     levels = np.unique(np.quantile(pilot.scores[attack], np.linspace(0.0, 1.0, _POINTS + 2)[1:-1]))

@@ -1,10 +1,11 @@
 """Lower bounds of ε and δ that the counts of an attack prove, and the bounds that are to be expected.
 
-A *world* is a set of trials in which the target holds one label; there is a world for each of her two labels. Each
-event is fixed before the trials that count. Some events come from the exact laws. Others come from a pilot run, which
-can find leaks that these laws do not contain. An event's probabilities P and Q in the two worlds have Clopper-Pearson
-bounds. At these bounds P - e^ε Q is a lower bound of δ(ε), whatever the mechanism really does. It fails with at most
-the stated error probability, which is divided among the events.
+A *world* is a set of trials in which the target holds one label; there is a world for each of her two labels. An
+*event* is a set of views, a view being all that the observer sees of one cluster. Each event is fixed before the trials
+that count. Some events come from the exact laws of the views. Others come from a pilot run, which can find leaks that
+these laws do not contain. An event's probabilities P and Q in the two worlds have Clopper-Pearson bounds. With the
+lower bound in place of P and the upper bound in place of Q, P - e^ε Q is a lower bound of δ(ε), whatever the mechanism
+really does. This lower bound fails with at most the stated error probability, which is divided among the events.
 """
 
 import math
@@ -94,7 +95,7 @@ class AuditResult:
     trials: independent clusters in each of the two worlds. error: probability that a test rejects a sound mechanism.
     expected, expected_epsilon: the lower bounds of δ and ε that are expected if the mechanism does exactly what is
     claimed.
-    detectable: about how large δ(`epsilon`) of one of the attack's events must be for the δ-test to reject the
+    detectable: approximately how large δ(`epsilon`) of one of the attack's events must be for the δ-test to reject the
     mechanism.
     basis: how the exact values were computed.
     """
@@ -145,8 +146,8 @@ class AttackPlan:
 
     views: the laws of what the observer may see. ones: m, how many others hold label 1 in the attacked data set.
     epsilon: ε of the δ-test. delta: δ of the ε-test.
-    epsilon_events: for label 0 and label 1, the threshold ε' of the ε-test. Its event is all views that are more than
-    e^ε' times as likely with this label.
+    epsilon_events: for label 0 and label 1, the threshold ε' of the ε-test. The event of a threshold consists of all
+    views that are more than e^ε' times as likely with this label.
     trials: number of trials in each world.
     """
 
@@ -209,11 +210,11 @@ class AttackPlan:
     def _pilot_events(self, pilot: NDArray[np.int64]) -> list[EventPair]:
         """For label 0 and for label 1, two events that a pilot run shows to be evidence of this label.
 
-        An event is a set of views, a view being all that the observer sees of one cluster. The first event is for the
-        lower bound of δ, the second for the lower bound of ε. The counts of the pilot are first smoothed, as if some
-        more trials had come out exactly as expected: to the counts of each label, the exact probabilities of the views
-        times the number of these trials are added. This number is the smaller of J/2 and a tenth of the pilot's trials.
-        The events are those that would prove about the most if the views came as often as the smoothed counts say.
+        The first event is for the lower bound of δ, the second for the lower bound of ε. The counts of the pilot are
+        first smoothed, as if some more trials had come out exactly as expected: to the counts of each label, the exact
+        probabilities of the views times the number of these trials are added. This number is the smaller of J/2, half
+        the number of views, and a tenth of the pilot's trials. The events are those that would prove approximately the
+        largest bounds if the views came as often as the smoothed counts say.
 
         Args:
             pilot: (2, J) how often each of J views came in the pilot, with the target's label 0 and with 1.
@@ -231,8 +232,7 @@ class AttackPlan:
         """The two lower bounds that the counts of an attack prove: of δ at the ε of the first test, and of ε at the δ
         of the second test. Each is the largest that any of the given events proves.
 
-        An event is a set of views, a view being all that the observer sees of one cluster. The error probability of
-        each test is divided equally among its events.
+        The error probability of each test is divided equally among its events.
 
         Args:
             counts: (2, J) how often each of J views came with the target's label 0 and with 1. events: one list for
@@ -261,7 +261,7 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) 
 
     The attacked data set is the one with the largest δ(ε) at the ε of the first test. If no ε is given, 1/4, 1/2 and
     3/4 of ε(δ = 1e-3) are tried, or of 4 if 4 is smaller. Of these, the ε is taken at which the expected lower bound is
-    the largest share of the exact δ.
+    the largest share of the exact δ at this ε.
 
     Args:
         views: the exact laws of all that the observer may see, one for each data set. delta: δ of the second test,
@@ -291,8 +291,8 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) 
 
 
 def _thresholds(law: ViewLaw) -> list[float]:
-    """24 thresholds ε' that are tried for the test of ε, evenly spaced from 0 up to, but without, the smaller of ε₀ and
-    4.
+    """24 thresholds ε' that are tried for the test of ε. They are evenly spaced from 0 to the smaller of ε₀ and 4,
+    without this end.
 
     The event of a threshold consists of all views (all that the observer sees) that are more than e^ε' times as likely
     with one label of the target as with the other. ε₀ is the ε of the noisy label alone.

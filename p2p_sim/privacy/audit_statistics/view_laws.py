@@ -1,12 +1,12 @@
-"""Exact laws of what an observer of one small cluster sees, tabulated view by view.
+"""Exact laws of what an observer of one small cluster sees, as tables with an entry for each view.
 
 A *view* is one possible outcome of all that the observer sees. Views are numbered, and the number of a view is its
 *cell*. A view's probability is `weight * a` if the target's noisy bit is 0 and `weight * b` if it is 1. The weight does
-not depend on labels. So the ratio of a and b decides which views are evidence, even where the weight is nearly zero.
+not depend on labels. So the ratio of a to b decides which views are evidence, even where the weight is nearly zero.
 
-**One user's submission beside the others'.** Given that t users submitted, k of them a 1, every assignment of these
-submissions to users is equally likely. So the law of (t, k) determines the law of (s, t', k'): s is what the target
-submitted, t' how many others submitted, and k' how many of these others submitted a 1.
+**The target's submission, separate from the others'.** Given that t users submitted and that k of them submitted a 1,
+every assignment of these submissions to users is equally likely. So the law of (t, k) determines the law of (s, t',
+k'): s is what the target submitted, t' how many other users submitted, and k' how many of these others submitted a 1.
 """
 
 import math
@@ -36,8 +36,9 @@ def split_cells(users: int) -> int:
 
 
 def split_weights(users: int, rate: float) -> Floats:
-    """For each view (s, t', k') of a cluster of n users, (3 n²,), the factor of its probability that does not depend on
-    labels: Pr[t' others submit] times Pr[the target submits], or times Pr[she does not submit] where s = 0.
+    """The factor of a view's probability that does not depend on labels, for each view (s, t', k') of a cluster of n
+    users: (3 n²,). It is Pr[t' others submit] times Pr[the target submits]; if s = 0, it is Pr[t' others submit] times
+    Pr[the target does not submit].
 
     s is what the target submits (0: nothing, 1: label 0, 2: label 1), t' how many others submit, and k' how many of
     these submit a 1. View (s, t', k') has the index (s n + t') n + k'.
@@ -51,14 +52,15 @@ def split_weights(users: int, rate: float) -> Floats:
 
 
 def split(counts: Floats) -> Floats:
-    """Probability (..., 3 n²) of each view (s, t', k'), given how many others submit and whether the target does.
+    """The probability (..., 3 n²) of each view (s, t', k'), given how many others submit and whether the target
+    submits.
 
     In a cluster of n users, s is what the target submits (0: nothing, 1: label 0, 2: label 1), t' how many others
-    submit, and k' how many of these submit a 1. The last axis is numbered (s n + t') n + k'.
+    submit, and k' how many of these submit a 1. View (s, t', k') has the index (s n + t') n + k' on the last axis.
 
     Args:
-        counts: (..., n + 1, n + 1) the probability of k ones (last axis) given that t of all users submit (axis before
-        it). Leading axes, such as data sets, stay as they are.
+        counts: (..., n + 1, n + 1) the probability of k ones given that t of all users submit; t is the second last
+        axis and k the last. Leading axes, such as an axis of data sets, are kept.
     """
     n = counts.shape[-1] - 1
     t, k = np.arange(n)[:, None], np.arange(n)[None, :]
@@ -69,12 +71,13 @@ def split(counts: Floats) -> Floats:
 
 
 SLACK = 1e-11
-"""Relative rounding error that is allowed for in a tabulated probability.
+"""Relative rounding error that is assumed for a tabulated probability.
 
-The error is proved to be below 3e-12 up to 100 submissions. Of this, 1e-12 is for three laws: of k, of t, and of X, the
-number of other users whose noisy label is 1. Each has 101 values, and so an error of 102 times `VALUE_ERROR`. The other
-2e-12 is for 1 - θ(n-c)/n in the law of t against c colluding users: this number is off by up to 100u, with u = 2^-53,
-and is taken to powers of up to 100.
+The error is proved to be below 3e-12 up to 100 submissions. Of this, 1e-12 is for three laws: those of the number k of
+ones, of the number t of submissions, and of the number X of other users whose noisy label is 1. Each law has 101
+values, and so an error of 102 times `VALUE_ERROR`. The other 2e-12 is for 1 - θ(n-c)/n in the law of t against c
+colluding users. The error of this number is up to 100u, with u = 2^-53, and the number is raised to powers of up to
+100.
 """
 LARGEST_VIEW = 100
 """Largest number of submissions for which views are tabulated."""
@@ -83,7 +86,7 @@ LARGEST_COALITION = 5
 
 @dataclass(frozen=True)
 class ViewLaw:
-    """The exact law of what an observer sees in one data set, with the target's label 0 and with 1.
+    """The exact law of what an observer sees in one data set, with the target's label 0 and with her label 1.
 
     flip_prob: α. weight, a, b: (J,), one entry per view. A view's probability is weight · a if the target's noisy bit
     is 0 and weight · b if it is 1.
@@ -96,24 +99,24 @@ class ViewLaw:
 
     @property
     def probabilities(self) -> Floats:
-        """(2, J) probability of each of J views with the target's label 0 and with 1."""
+        """(2, J) probability of each of J views with the target's label 0 and with her label 1."""
         alpha = self.flip_prob
         mixed = (1.0 - alpha) * self.a + alpha * self.b, alpha * self.a + (1.0 - alpha) * self.b
         return np.stack([self.weight * law for law in mixed])
 
     def event(self, epsilon: float, label: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """A mask (J,) of the views that are more than e^ε times as likely with this label of the target as with the
-        other one.
+        """A mask (J,) of the views that are more than e^ε times as likely with the target's label `label` as with the
+        other label.
 
-        The set of these views is the best event for this ε: with P and Q its probabilities with this label and with the
-        other, no event has a larger P - e^ε Q, up to a relative rounding error of 1e-11. At ε = 0 the mask is computed
-        from the laws given the target's noisy label in place of those given her label. For α < 1/2 this gives the same
-        set; at α = 1/2, where views say nothing of her label, it still gives the views that tell her noisy labels
-        apart.
+        The set of these views is the best event for this ε. Let P and Q be an event's probabilities with this label and
+        with the other; then no event has a larger P - e^ε Q, up to a relative rounding error of 1e-11. At ε = 0 the
+        mask is computed from the laws given the target's noisy label instead of the laws given her label. For α < 1/2
+        the result is the same; at α = 1/2, where views reveal nothing of her label, the mask still has the views that
+        are evidence of her noisy label.
 
         Args:
-            epsilon: ε, at least 0. For ε at least ε₀ > 0, the ε of the noisy label alone, no view is in the mask.
-            label: 0 or 1.
+            epsilon: ε, at least 0. Let ε₀ be the ε of the noisy label alone; if ε₀ > 0 and ε is at least ε₀, no view is
+            in the mask. label: 0 or 1.
         """
         p, q = (self.a, self.b) if label == 0 else (self.b, self.a)
         keep, lose, _ = hockey_stick_coefficients(self.flip_prob, epsilon)
@@ -122,15 +125,14 @@ class ViewLaw:
         return np.asarray(keep * p * (1.0 - SLACK) > lose * q)
 
     def deltas(self, epsilon: float, slack: float = 0.0) -> Floats:
-        """δ(ε) in this data set, (2,): Σ max(0, P - e^ε Q) over all that the observer may see, in each of two
-        directions.
+        """δ(ε) in this data set, (2,): the sum of max(0, P - e^ε Q) over all views, in each of two directions.
 
-        P is the probability of a view with the target's label 0 in the first entry and with her label 1 in the second;
-        Q is its probability with the other label.
+        In the first entry P is the probability of a view with the target's label 0, and Q with her label 1. In the
+        second entry P and Q are exchanged.
 
         Args:
-            slack: the share by which rounding may have changed P and Q. A positive slack gives an upper bound, a
-            negative one a lower bound; both then allow for underflow, too.
+            epsilon: ε, at least 0. slack: the share by which rounding may have changed P and Q. With a positive slack
+            the result is an upper bound, with a negative slack a lower bound; both bounds also allow for underflow.
         """
         if epsilon >= local_epsilon(self.flip_prob):
             return np.zeros(2)
@@ -142,12 +144,12 @@ class ViewLaw:
 
 
 def _count_laws(worlds: Sequence[OtherUsers], trials: int) -> Floats:
-    """Probability that k of t submissions are ones, (2, W, T+1, T+1); zero where k > t. The axes are: the target's
+    """The probability that k of t submissions are ones, (2, W, T+1, T+1); 0 where k > t. The axes are: the target's
     noisy label, 0 or 1; the data set; t; k.
 
     Args:
-        worlds: for each of W data sets, the users besides the target: how many they are with each label, and what is
-        known of their noisy labels. trials: T, the largest number of submissions.
+        worlds: for each of W data sets, how many users besides the target hold each label, and what is known of these
+        users' noisy labels. trials: T, the largest number of submissions.
     """
     a, b = laws = np.zeros((2, len(worlds), trials + 1, trials + 1))
     for t, (low, high) in enumerate(likelihoods(worlds, range(trials + 1))):
@@ -157,10 +159,11 @@ def _count_laws(worlds: Sequence[OtherUsers], trials: int) -> Floats:
 
 @dataclass(frozen=True)
 class CountViews:
-    """What the learner sees: t submissions, k of them ones. View (t, k) has the cell t (T+1) + k, with T = n · rounds.
+    """What the learner sees: t submissions, of which k are ones. View (t, k) has the cell t (T+1) + k, with
+    T = n · rounds.
 
-    members: c, number of users who collude with the learner. observer, basis: who sees this, and how ε and δ are
-    computed.
+    members: number of users who collude with the learner, here 0. observer, basis: who sees these views, and how ε and
+    δ are computed, in words.
     """
 
     members = 0
@@ -175,7 +178,7 @@ class CountViews:
 
     @property
     def cluster_size(self) -> int:
-        """n, users of the cluster."""
+        """n, the number of users of the cluster."""
         return self.exchange.cluster_size
 
     @property
@@ -185,15 +188,15 @@ class CountViews:
 
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
-        """The law of (t submissions, k ones) in each data set m = 0 to (n-1)/2, in which m others hold label 1."""
+        """The law of (t, k) in each data set m = 0 to (n-1)/2, in which m users besides the target hold label 1."""
         alpha, t = self.exchange.flip_prob, self.trials
         weight = np.repeat(binomial_pmf(0, t, t, self.exchange.sampling_rate), t + 1)
         return tuple(ViewLaw(alpha, weight, a.ravel(), b.ravel()) for a, b in zip(*self._counts(), strict=True))
 
     def _counts(self) -> Floats:
         """Pr[k of t submissions are ones], (2, M, T+1, T+1), given the target's noisy label (first axis: 0 or 1) and
-        the data set (second axis). In data set m = 0 to (n-1)/2, so that M = ⌊(n-1)/2⌋ + 1, m of the n - 1 others hold
-        label 1. The last two axes are t and k, from 0 to T = n · rounds.
+        the data set (second axis). There are M = ⌊(n-1)/2⌋ + 1 data sets m = 0 to (n-1)/2; in data set m, m of the
+        n - 1 users besides the target hold label 1. The last two axes are t and k, from 0 to T = n · rounds.
         """
         x = self.exchange
         return _count_laws([x.setting.world(m) for m in range((x.cluster_size - 1) // 2 + 1)], self.trials)
@@ -237,8 +240,8 @@ class LearnerViews(CountViews):
 
 
 class Pattern(NamedTuple):
-    """What a coalition knows of non-members: the noisy bits of f₀ users with label 0 and f₁ with label 1; j of these
-    bits are 1.
+    """What a coalition knows of non-members other than the target: the noisy bits of f₀ users with label 0 and of f₁
+    users with label 1; j of these bits are 1.
     """
 
     zeros: int
@@ -248,15 +251,16 @@ class Pattern(NamedTuple):
 
 @dataclass(frozen=True)
 class CoalitionViews:
-    """What c passive users of the cluster, the members, and the learner see together.
+    """What the learner and c passive users of the cluster, the members, see together.
 
     With probability 1 - (1 - 1/n)^c a member fetched the target's noisy label; cells 0 and 1 are its two values.
     Otherwise the members know the noisy bits of f = f₀ + f₁ of the other n-c-1 non-members (`Pattern`). The members
-    also know who fetched from a member, which tells them nothing. What is left is an exchange among n-c sources, with
-    the noisy bits of f sources known. In this exchange non-members who fetched from non-members make t ~ Bin(n-c,
-    θ(n-c)/n) submissions. The coalition sees everything that these laws are conditioned on, and all of it is
-    independent of the target's label. Take a pattern (f₀, f₁, j) and a view (s, t', k') of the exchange that is left.
-    Together they have the cell `cell_of_pattern` [f₀, f₁, j] + the cell of `split_cells` among n-c users.
+    also know who fetched from a member, which reveals nothing about the target. What is left is an exchange among n-c
+    sources, with the noisy bits of f sources known. In this exchange the number of submissions by non-members who
+    fetched from non-members is t ~ Bin(n-c, θ(n-c)/n). The coalition sees everything on which these laws are
+    conditional, and all of it is independent of the target's label. Take a pattern (f₀, f₁, j) and a view (s, t', k')
+    of the exchange that is left. Together they have a cell: `cell_of_pattern` [f₀, f₁, j] plus the cell of the view by
+    `split_cells` for n-c users.
 
     Args:
         cluster_size: n, at least 2.
@@ -281,29 +285,29 @@ class CoalitionViews:
 
     @property
     def sources(self) -> int:
-        """n - c, how many users are no members, the target included."""
+        """n - c, the number of users who are not members, including the target."""
         return self.cluster_size - self.members
 
     @cached_property
     def patterns(self) -> tuple[Pattern, ...]:
-        """All (f₀, f₁, j) that the coalition may know of users who are no members, in the order in which their cells
-        are numbered.
+        """All patterns (f₀, f₁, j) that the coalition may know of users who are not members, in the order of the
+        patterns' cells.
 
-        The members know the noisy labels of f₀ users with label 0 and of f₁ users with label 1, the target not among
-        them; j of these noisy labels are 1. For c members f₀ + f₁ is at most c.
+        With a pattern, the members know the noisy labels of f₀ users with label 0 and of f₁ users with label 1; j of
+        these noisy labels are 1. The target is not one of these users. With c members, f₀ + f₁ is at most c.
         """
         c = self.members
         return tuple(Pattern(f0, f1, j) for f0 in range(c + 1) for f1 in range(c + 1 - f0) for j in range(f0 + f1 + 1))
 
     @cached_property
     def cell_of_pattern(self) -> NDArray[np.int64]:
-        """The first cell of each pattern (f₀, f₁, j), (c+1, c+1, c+1), indexed by f₀, f₁ and j; -1: there is no such
+        """The first cell of each pattern (f₀, f₁, j), (c+1, c+1, c+1), indexed by f₀, f₁ and j; -1 if there is no such
         pattern.
 
         A cell is the number of one possible outcome of all that the coalition sees. With pattern (f₀, f₁, j) the c
-        members know the noisy labels of f₀ users with label 0 and f₁ with label 1, of which j are 1. For what the
-        learner sees, each pattern has 3 n'² consecutive cells, where n' is the number of non-members. Cells 0 and 1 are
-        for a target whose noisy label a member got.
+        members know the noisy labels of f₀ users with label 0 and f₁ with label 1, of which j are 1. Let n' be the
+        number of non-members; each pattern has 3 n'² consecutive cells, one for each view of the learner. Cells 0 and 1
+        are for a target whose noisy label a member fetched.
         """
         first = np.full((self.members + 1,) * 3, -1, dtype=np.int64)
         for i, pattern in enumerate(self.patterns):
@@ -321,15 +325,16 @@ class CoalitionViews:
     def _law(self, ones: int) -> ViewLaw:
         """The law of what the coalition sees if `ones` of the non-members besides the target hold label 1.
 
-        Entries 0 and 1 are for a target whose noisy label, 0 or 1, a member got. Each further entry combines the noisy
-        labels that members got from other users with what the learner sees: whether and what the target submits, how
-        many other non-members submit, and how many of these submit a 1.
+        Entries 0 and 1 are for a target whose noisy label, 0 or 1, a member fetched. Each further entry is for a pair
+        of two things: the noisy labels that members fetched from other users; and what the learner sees, which is
+        whether and what the target submits, how many other non-members submit, and how many of these submit a 1.
         """
         alpha, s, cells = self.flip_prob, self.sources, split_cells(self.sources)
         zeros = s - 1 - ones
         fetched = self._fetched(zeros, ones)
         weight, a, b = np.zeros((3, 2 + len(self.patterns) * cells))
-        # Cells 0 and 1: a member fetched the target's bit. All others: the members know a pattern of other bits.
+        # Cells 0 and 1: a member fetched the target's noisy bit. All other cells: the members know a pattern of other
+        # noisy bits.
         weight[:2], a[0], b[1] = -math.expm1(self.members * math.log1p(-1.0 / self.cluster_size)), 1.0, 1.0
         possible = [p for p in self.patterns if p[0] <= zeros and p[1] <= ones]
         worlds = [OtherUsers(s, zeros - f0, ones - f1, alpha, known_ones=j) for f0, f1, j in possible]
@@ -342,10 +347,10 @@ class CoalitionViews:
         return ViewLaw(alpha, weight, a, b)
 
     def _fetched(self, zeros: int, ones: int) -> Floats:
-        """Probability (c+1, c+1) of each (f₀, f₁): no member asked the target, and the c members together got the noisy
-        labels of f₀ different non-members with label 0 and of f₁ with label 1.
+        """The probability (c+1, c+1) for each (f₀, f₁) that no member asked the target, and that the c members together
+        fetched the noisy labels of f₀ different non-members with label 0 and of f₁ different non-members with label 1.
 
-        The entries sum to less than 1: what is missing is the probability that a member asked the target.
+        The entries sum to less than 1; the rest is the probability that a member asked the target.
 
         Args:
             zeros, ones: numbers of users with label 0 and 1 who are neither members nor the target.
@@ -366,18 +371,18 @@ class CoalitionViews:
         return now
 
     def delta(self, epsilon: float) -> Bracket:
-        """The coalition's exact δ(ε), the largest over all data sets, between two bounds that are as far apart as
-        rounding requires.
+        """The coalition's exact δ(ε), the largest over all data sets, between two bounds that differ only to allow for
+        rounding.
         """
         lower, upper = (max(float(law.deltas(epsilon, s).max()) for law in self.laws) for s in (-SLACK, SLACK))
         return outward(lower, upper)
 
     def epsilon(self, delta: float) -> Bracket:
-        """The coalition's exact ε at δ between close bounds, by bisection to 1e-6."""
+        """The coalition's exact ε at δ, between two close bounds, found by bisection to 1e-6."""
         lower, _ = cross(lambda epsilon: self.delta(epsilon).lower > delta, self.flip_prob, 1e-6)
         _, upper = cross(lambda epsilon: self.delta(epsilon).upper > delta, self.flip_prob, 1e-6)
         return Bracket(lower, upper)
 
 
 Views = CountViews | CoalitionViews
-"""All that one observer may see of one small cluster: the laws of the views, with the exact ε and δ."""
+"""The views that one observer may have of one small cluster: their laws, with the observer's exact ε and δ."""

@@ -12,25 +12,26 @@ noisy ones among the users besides the target,
 
     A(k) = E Bin(k; t, X/n), B(k) = E Bin(k; t, (X+1)/n), P0 = (1-α)A + αB, P1 = αA + (1-α)B, t ~ Bin(Rn, θ)
 
-are the laws of k given t: A and B if the target's noisy label is 0 or 1, P0 and P1 if her true label is 0 or 1. The
-claim is that for all m
+are the laws of k given t: A if the target's noisy label is 0, B if it is 1, P0 if her true label is 0, P1 if it is 1.
+The claim is that for all m
 
-    δ ≥ E_t Σ_k max(0, P0 - e^ε P1) = E_t Σ_k max(0, keep A - lose B), and with A and B exchanged (1 against 0),
+    δ ≥ E_t Σ_k max(0, P0 - e^ε P1) = E_t Σ_k max(0, keep A - lose B), and also with 0 and 1, A and B exchanged,
 
-where keep = 1-α-αe^ε and lose = (1-α)e^ε - α. If the two labels are swapped, m becomes n-1-m, and one direction becomes
-the other. So both directions for m ≤ (n-1)/2 are enough. Every number in a certificate is exact: "0.1" is one tenth.
+where keep = 1-α-αe^ε and lose = (1-α)e^ε - α. If the two labels are swapped, m becomes n-1-m, and each of the two
+inequalities becomes the other. So it is enough to prove both for m ≤ (n-1)/2. Every number in a certificate is exact:
+"0.1" is one tenth.
 
 The proof, in whole numbers that stand for multiples of 2^-bits; `bits` and `drop` are entries of the certificate:
 1. e^ε is replaced by a smaller number, so that keep grows and lose shrinks.
 2. All probabilities are rounded down, and those below 2^-drop are dropped. Let a ≤ A and b ≤ B be what is left. As
    keep A - lose B ≤ (keep a - lose b) + keep (A - a) and ΣA = 1, Σ max(0, keep a - lose b) + keep (1 - Σa) is an upper
-   bound. So nothing has to be known of what is dropped. Probability that is missing from the law of t counts in full.
-3. Let A_t and B_t be A and B for t submissions, whose labels are exchangeable. Take one of them away at random:
-   A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t, and B likewise. So A and B are summed over X at the largest t only.
-4. Not every m is evaluated. Tell the learner the noisy labels of b other users, and which submissions are fetched
-   from them. This only helps the learner, and does not depend on the target's label. What is left is an exchange of n-b
-   users with t ~ Bin(Rn, θ(n-b)/n), in which m' of the n-1-b other users hold 1. As any b users may be chosen, one m'
-   proves the claim for every m from m' to m'+b. The certificate states each m' and b; together they reach every m.
+   bound. So nothing has to be known of what is dropped. What the law of t lacks of probability 1 is added.
+3. Let A_t and B_t be A and B for t submissions, whose labels are exchangeable. Take one of the t away at random:
+   A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t, and B likewise. So the sum over X is computed only for the largest t.
+4. Not every m is evaluated. Tell the learner the noisy labels of b other users, and which submissions are fetched from
+   these users. This information only helps her, and does not depend on the target's label. What is left is an exchange
+   of n-b users with t ~ Bin(Rn, θ(n-b)/n), in which m' of the n-1-b other users hold 1. As any b users may be chosen,
+   one m' proves the claim for every m from m' to m'+b. The certificate states each m' and b; these cover every m.
 """
 
 import json
@@ -42,12 +43,12 @@ from typing import Any, NamedTuple, NoReturn
 VERSION = 1
 LARGEST_FILE, LARGEST_N, LARGEST_TRIALS, LARGEST_BITS, LARGEST_EPSILON = 2**20, 65_536, 2**18, 1200, 1000
 LARGEST_WORK = 10**9
-"""Largest count of computed numbers, which takes some minutes. A certificate that needs more is refused."""
+"""Largest count of numbers to compute, which takes some minutes. A certificate that needs more is refused."""
 NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[1-9][0-9]{0,39}")
 Law = tuple[int, list[int]]
-"""A law on whole numbers: the first value, and the probabilities from it on, in units of 2^-bits, rounded down."""
+"""A law on whole numbers: the first value; the probabilities from this value on, in units of 2^-bits, rounded down."""
 Float = tuple[int, int]
-"""A number as mantissa and exponent of 2, rounded down."""
+"""A number, rounded down, as its mantissa and its exponent of 2."""
 
 
 class RoundedLaws(NamedTuple):
@@ -97,7 +98,7 @@ def verify(certificate: Any) -> str:
 
 
 class Proof:
-    """Checks one claim for one m after another, in multiples of 2^-bits; drops probabilities below 2^-drop."""
+    """Checks one claim, interval by interval of m, in multiples of 2^-bits; drops probabilities below 2^-drop."""
 
     def __init__(self, claim: Any, bits: Any, drop: Any) -> None:
         fields(claim, "claim", ("n", "flip_prob", "sampling_rate", "rounds", "epsilon", "delta"))
@@ -141,17 +142,17 @@ class Proof:
             raise Refused(f"cover: for m from {first} to {last} delta is {bound:.6g} here, which is above the claim")
 
     def divergence(self, p: list[int], q: list[int]) -> int:
-        """Upper bound of Σ max(0, keep P - lose Q) over all outcomes, in units of 2^(-2 bits). It is δ(ε) if P, Q are
-        the laws of the outcomes for the two noisy labels of the target, keep = 1-α-αe^ε and lose = (1-α)e^ε - α.
+        """An upper bound of Σ max(0, keep P - lose Q) over all outcomes, in units of 2^(-2 bits). This sum is δ(ε) if P
+        and Q are the laws of the outcomes for the target's two noisy labels, keep = 1-α-αe^ε and lose = (1-α)e^ε - α.
 
-        p, q: lower bounds of P and Q in units of 2^-bits. What p lacks of probability 1 counts in full.
+        p, q: lower bounds of P and Q in units of 2^-bits. The probability that p lacks to 1 is added, times keep.
         """
         gains = sum(max(0, self.keep * x - self.lose * y) for x, y in zip(p, q, strict=True))
         return gains + self.keep * (self.unit - sum(p))
 
     def noisy_ones(self, ones: int, zeros: int) -> Law:
-        """The law of X, how many of the other users have the noisy label 1 if `ones` of them hold label 1 and `zeros`
-        hold 0: its first value, and lower bounds of the probabilities from there on, in units of 2^-bits.
+        """The law of X, the number of other users with the noisy label 1, if `ones` of them hold label 1 and `zeros`
+        hold 0: its first value, and lower bounds of the probabilities from this value on, in units of 2^-bits.
         """
         (first, up), (second, down) = self.binomial(ones, 1 - self.alpha), self.binomial(zeros, self.alpha)
         self.spend(len(up) * len(down))
@@ -161,8 +162,8 @@ class Proof:
         return first + second, [x >> self.bits for x in both]
 
     def views(self, start: int, noisy: list[int], sources: int, t: int) -> RoundedLaws:
-        """Lower bounds of the laws A and B of k, the number of ones among t submitted labels, with the target's noisy
-        label 0 and 1.
+        """Lower bounds of the laws A and B of k, the number of ones among t submitted labels; A is for the target's
+        noisy label 0, B for 1.
 
         A(k) = Σ_x Pr[X = x] Bin(k; t, x/n), and B has x+1 in place of x, since the target's noisy label adds a 1. X is
         the number of noisy ones among the other users. start, noisy: the law of X, its first value and its
@@ -183,8 +184,8 @@ class Proof:
         return self.stripped(0, [x >> self.bits for x in a], [x >> self.bits for x in b])
 
     def thinned(self, views: RoundedLaws, t: int) -> RoundedLaws:
-        """Lower bounds of two laws of k, the number of ones among t - 1 submitted labels, from those for t labels: A,
-        if the target's noisy label is 0, and B, if it is 1.
+        """Lower bounds of two laws of k, the number of ones among t - 1 submitted labels, from bounds for t labels. Law
+        A is for the target's noisy label 0, law B for 1.
 
         Take one of the t labels away at random: A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t, and B likewise.
         """
@@ -196,8 +197,8 @@ class Proof:
         return self.stripped(low, a, b)
 
     def stripped(self, low: int, a: list[int], b: list[int]) -> RoundedLaws:
-        """Two laws of k, A and B, without the values at both ends where both probabilities are below 2^-drop, which is
-        the certificate's limit for what may be dropped.
+        """Two laws of k, A and B, without the values at both ends at which both probabilities are below 2^-drop, the
+        certificate's limit below which probabilities may be dropped.
 
         Args:
             low: the first k. a, b: lower bounds of A(k) and B(k) for k = low, low + 1, ..., in units of 2^-bits.
@@ -208,14 +209,14 @@ class Proof:
 
     def binomial(self, trials: int, p: Fraction) -> Law:
         """The law Bin(trials, p), without probabilities below 2^-drop: its first value, and lower bounds of the
-        probabilities from there on, in units of 2^-bits.
+        probabilities from this value on, in units of 2^-bits.
         """
         k = mode(trials, p)
         return self.spread(trials, p, k, self.ways(trials, 0, (1, 0), k), self.cut)
 
     def ways(self, trials: int, k: int, ways: Float, wanted: int) -> Float:
         """A lower bound of the binomial coefficient (trials choose `wanted`), computed step by step from a lower bound
-        of (trials choose k). So calls with growing `wanted` need not start anew.
+        of (trials choose k). So calls with growing `wanted` can continue from the result of the call before.
 
         Args:
             trials: number of trials. k: a number at most `wanted`. ways: the lower bound of (trials choose k), as
@@ -227,14 +228,14 @@ class Proof:
         return ways
 
     def spread(self, trials: int, p: Fraction, k: int, ways: Float, cut: int) -> Law:
-        """The law Bin(trials, p) about its mode, down to the last probabilities that are at least `cut`: its first
-        value, and lower bounds of the probabilities from there on, in units of 2^-bits.
+        """The part of the law Bin(trials, p) around its mode where probabilities are at least `cut`: its first value,
+        and lower bounds of the probabilities from this value on, in units of 2^-bits.
 
         Args:
             k: the mode, the most likely value. ways: lower bound of (trials choose k), as mantissa and exponent of 2.
-            cut: in units of 2^-bits, too.
+            cut: a probability in units of 2^-bits.
         """
-        # At the mode the probability is ways · p^k · (1-p)^(trials-k); above and below it follows from its neighbour's.
+        # At the mode the probability is ways · p^k · (1-p)^(trials-k); every other one follows from a neighbour's.
         yes, no = power(p, k, self.bits + 32), power(1 - p, trials - k, self.bits + 32)
         mantissa, exponent = ways[0] * yes[0] * no[0], ways[1] + yes[1] + no[1] + self.bits
         value = mantissa << exponent if exponent >= 0 else mantissa >> -exponent
@@ -254,8 +255,8 @@ class Proof:
         return k - len(down) + 1, [*reversed(down[1:]), *up]
 
     def spend(self, numbers: int) -> None:
-        """Adds numbers that are about to be computed to the count of all; those of more bits count more. Raises
-        `Refused` if the count exceeds 10^9, some minutes of work, so that no certificate takes hours.
+        """Adds the numbers that are about to be computed to the count of all numbers; numbers with more bits count
+        more. Raises `Refused` if the count exceeds 10^9, some minutes of work, so that no certificate takes hours.
         """
         self.work += numbers * (1 + self.bits // 256)
         if self.work > LARGEST_WORK:
@@ -268,7 +269,7 @@ def mode(trials: int, p: Fraction) -> int:
 
 
 def trimmed(mantissa: int, exponent: int, bits: int, divisor: int = 1) -> Float:
-    """Mantissa and exponent of mantissa · 2^exponent / divisor, rounded down to a mantissa of at most `bits` bits."""
+    """mantissa · 2^exponent / divisor as mantissa and exponent, rounded down to a mantissa of at most `bits` bits."""
     mantissa //= divisor
     spare = max(0, mantissa.bit_length() - bits)
     return mantissa >> spare, exponent + spare
@@ -299,8 +300,8 @@ def exponential(x: Fraction, bits: int) -> int:
 def covering(cover: Any, n: int) -> list[dict[str, int]]:
     """Checks and returns a certificate's list of intervals of m, the number of other users with label 1.
 
-    Each interval is a dictionary: "from" and "to", its ends, and "revealed", how many noisy labels b of other users are
-    told to the learner. With b labels told, one evaluation of δ at m = "from" proves all m up to "from" + b.
+    Each interval is a dictionary: "from" and "to", its ends, and "revealed", the number b of other users whose noisy
+    labels are told to the learner. One evaluation of δ at m = "from" then proves all m up to "from" + b.
 
     Args:
         cover: the certificate's entry "cover". n: number of users.
@@ -315,7 +316,7 @@ def covering(cover: Any, n: int) -> list[dict[str, int]]:
         first, last = whole(part["from"], "from", 0, half), whole(part["to"], "to", 0, half)
         revealed = whole(part["revealed"], "revealed", 0, n - 1)
         require(first == wanted, f"cover: an interval starts at m = {first}, and {wanted} is the next one wanted")
-        # m' = `first` among n-1-b others serves every m up to m' + b.
+        # If m' = `first` of n-1-b others hold 1, one evaluation proves every m up to m' + b.
         require(
             first <= last <= first + revealed, f"cover: m from {first} to {last} is not served by revealing {revealed}"
         )
@@ -332,7 +333,7 @@ def require(condition: Any, reason: str) -> None:
 
 
 def fields(value: Any, where: str, names: tuple[str, ...]) -> None:
-    """Raises `Refused` unless the value, which the message calls `where`, is an object with exactly these keys."""
+    """Raises `Refused` unless the value, called `where` in the error, is an object with exactly these keys."""
     if not isinstance(value, dict) or set(value) != set(names):
         raise Refused(f"{where}: must be an object with the keys {', '.join(names)}, each once")
 
@@ -345,7 +346,7 @@ def whole(value: Any, name: str, least: int, largest: int) -> int:
 
 
 def fraction(value: Any, name: str, largest: Fraction) -> Fraction:
-    """The exact number that a string states as a decimal or a ratio; raises `Refused` if not in [0, `largest`]."""
+    """The exact number in a string, a decimal or a ratio; raises `Refused` unless it lies in [0, `largest`]."""
     if not isinstance(value, str) or not NUMBER.fullmatch(value):
         raise Refused(
             f'{name}: must be a string with a decimal or a ratio of at most 40 digits, such as "0.1" or "1/3"'
@@ -362,7 +363,7 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def inexact(_: str) -> NoReturn:
-    """Raises `Refused`; the JSON reader calls this for a number with a point or an exponent, for infinity and NaN."""
+    """Raises `Refused`; the JSON reader calls it for infinity, NaN, and each number with a point or an exponent."""
     raise Refused("numbers must be whole or in strings")
 
 

@@ -25,7 +25,7 @@ from p2p_sim.privacy.exchange import LabelExchange, OtherUsers
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients
 
 DROPPED, SPARE = 56, 32
-"""In bits: the verifier drops probabilities below δ · 2^-DROPPED, and computes with SPARE more binary digits."""
+"""In bits: the verifier drops probabilities below δ · 2^-DROPPED, and its numbers have SPARE further binary digits."""
 MARGIN = 1e-7
 """Relative margin by which a δ computed in floating point must be below the claimed δ."""
 
@@ -77,7 +77,7 @@ def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = N
 
 
 def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dict[str, int]]:
-    """The intervals of m, how many others hold label 1, for a certificate: dictionaries with "from", "to" and
+    """The intervals of a certificate for m, the number of other users with label 1: dictionaries with "from", "to" and
     "revealed", in order from 0 to (n-1)/2.
 
     One evaluation of δ proves a whole interval: if the learner is told the noisy labels of b = "revealed" other users,
@@ -92,8 +92,8 @@ def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dic
     """
     half, first, revealed, intervals = (exchange.cluster_size - 1) // 2, 0, 0, []
     while first <= half:
-        # Search for the largest number of labels that may be revealed, to 1/16 of it: start at twice the last number,
-        # double, then bisect.
+        # Search for the largest number of labels that may be revealed, up to a relative error of 1/16: start at twice
+        # the last number, double, then bisect.
         most = half - first
         low, high = 0, most + 1  # `low` is allowed or 0; `high` is not allowed or above `most`
         probe = min(max(2 * revealed, 1), most)
@@ -114,22 +114,23 @@ def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dic
 
 def _delta(exchange: LabelExchange, epsilon: float, delta: float, ones: int, revealed: int) -> float:
     """δ(ε) in floating point if the learner is told the noisy labels of `revealed` users besides the target, and `ones`
-    of the users who are left hold label 1, the target not counted.
+    of the remaining users hold label 1, the target not counted.
 
     It is the larger δ of the two directions: evidence for the target's label 0, and evidence for her label 1.
 
     Args:
         exchange: the label exchange. delta: the claimed δ; probabilities far below this δ are left out.
     """
-    tail = math.log(delta) - 25.0  # 1e-11 of δ
-    # The laws of t and of X.
+    tail = math.log(delta) - 25.0  # probabilities below approximately 1e-11 of δ are left out
+    # The laws of t, the number of submissions, and of X, the number of ones among the others' unknown noisy labels.
     sources, trials = exchange.cluster_size - revealed, exchange.cluster_size * exchange.rounds
     rate = exchange.sampling_rate * sources / exchange.cluster_size
     keep, lose, _ = hockey_stick_coefficients(exchange.flip_prob, epsilon)
     first, last = bernstein_window(trials * rate, trials * rate * (1.0 - rate), trials, tail)
     mass = binomial_pmf(first, last, trials, rate)
     law = OtherUsers(sources, sources - 1 - ones, ones, exchange.flip_prob).noisy_ones(tail)
-    # A and B at the largest t: Σ_x Pr[X = x] Bin(k; t, x/n), and with (x+1)/n.
+    # A and B, the laws of the number k of submitted ones if the target's noisy label is 0 and if it is 1, at the
+    # largest t: Σ_x Pr[X = x] Bin(k; t, x/S) with S = `sources`, and the like with (x+1)/S.
     share = np.arange(law.first, law.first + law.probabilities.size + 1) / sources
     (low, _), (_, high) = (
         bernstein_window(t * p, t * p * (1.0 - p), t, tail) for t, p in ((first, share[0]), (last, share[-1]))

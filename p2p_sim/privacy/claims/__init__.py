@@ -1,4 +1,4 @@
-"""The papers' numbered claims, each checked on a grid of parameters: whether it holds, or else a counter-example."""
+"""Numbered claims of several papers; each is checked on a grid of parameters, and holds or has a counter-example."""
 
 from p2p_sim.privacy.claims import (
     bag_counts,
@@ -14,7 +14,7 @@ __all__ = ["Claim", "ClaimCase", "Verdict", "all_claims"]
 
 
 def all_claims() -> tuple[Claim, ...]:
-    """All claims that can be checked, paper by paper; `Claim.check` checks one."""
+    """All claims that can be checked; `Claim.check` checks one of them."""
     return (
         *clustering_matrices.CLAIMS,
         *centralised_utility.CLAIMS[:2],

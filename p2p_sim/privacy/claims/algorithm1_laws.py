@@ -1,4 +1,6 @@
-"""Probabilities of the noisy labels of the clustering paper's Algorithm 1 in tiny clusters, by quadrature."""
+"""Probabilities of the noisy labels of Algorithm 1 of the clustering paper (Esfandiari et al.) in tiny clusters. They
+are computed by quadrature over the noise.
+"""
 
 import itertools
 from functools import cache
@@ -12,7 +14,7 @@ from p2p_sim.privacy.rivals import released_distribution
 def laplace_nodes(classes: int, scale: float, count: int) -> Floats:
     """Equally likely noise vectors (count^K, K) for K classes, in place of independent Laplace noise of this scale.
 
-    The vectors are all combinations of `count` quantiles of the Laplace law.
+    The vectors are all combinations of `count` quantiles of the Laplace law, one for each class.
     """
     u = (np.arange(count) + 0.5) / count
     points = scale * np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 * (1.0 - u)))
@@ -46,7 +48,7 @@ def noisy_label_law(
 def label_epsilon(n: int, classes: int, threshold: float, noise: Floats, resampling_prob: float) -> float:
     """Pure ε of the noisy labels of a cluster of n users if nothing else is released, exact for this law of the noise.
 
-    It is the largest log-ratio over all neighbouring data sets and outputs.
+    It is the largest log-ratio of probabilities, over all outputs and all pairs of data sets that differ in one label.
 
     Args:
         n: number of users. classes: K. noise: (M, K) equally likely vectors, added to the label shares. threshold: τ,

@@ -1,4 +1,4 @@
-"""Claims about the class counts of bags (groups) of users: plain counts hide no label, noisy counts are private."""
+"""Claims about the class counts of bags (groups) of users: plain counts hide no label; noisy counts are private."""
 
 import itertools
 import math
@@ -12,8 +12,8 @@ from p2p_sim.privacy.rivals import moved_counts
 
 Counts = tuple[int, ...]
 _SPAN = 6
-"""Noisy counts from 6 below 0 to 6 above the bag's size are told apart; all smaller counts are merged, and so are all
-larger ones."""
+"""Noisy counts from -6 to the bag's size plus 6 are told apart. All smaller counts are merged into one outcome, and all
+larger counts into another."""
 
 
 def neighbours(size: int, classes: int) -> Iterator[list[Counts]]:
@@ -47,7 +47,7 @@ def plain_cases(claimed: float = 0.5) -> Iterator[ClaimCase]:
     """Cases of the belief that the plain class counts of a bag, a group of users, hide one label. Each compares the
     true δ at ε = 10 with `claimed`.
 
-    The observer knows all labels of the bag but one, so that the true δ is 1 and the belief is refuted.
+    The observer knows all labels of the bag but one. So the true δ is 1, and the belief is refuted.
 
     Args:
         claimed: the largest δ at which the belief would count as true; at 1 it cannot fail.
@@ -67,8 +67,8 @@ def noisy_cases(moved: int | None = None) -> Iterator[ClaimCase]:
 
     Args:
         moved: how many released counts one changed label moves; the scale of the noise is multiplied by this number.
-        None: the true number, which is 1 for two classes and else 2. A smaller number makes a control, in which the
-        claim must fail.
+        None: the true number, which is 1 for two classes and else 2. With a smaller number the cases are a control, in
+        which the claim must fail.
     """
     for size, classes, epsilon in itertools.product((2, 3), (2, 3), (0.1, 1.0, 3.0)):
         scale = (moved or moved_counts(classes)) / epsilon

@@ -1,13 +1,15 @@
-"""Claims on the privacy of the centralised mechanism: Theorems 1 and 6, Corollaries 1 and 2 of the clustering paper.
+"""Claims of the clustering paper (Esfandiari et al.) on centralised privacy: Theorems 1 and 6, Corollaries 1 and 2.
 
 Theorem 1 is tested by events whose probabilities have a closed form. D and D' are neighbouring data sets: user 1's
-label is a in D and b in D'. The noisy label distribution q̃ is released, since the modified loss needs it for β > 0.
-For q̃, Algorithm 1 adds Laplace noise of scale σ/n to the share of each of K labels in a cluster of n users, clips the
-sums to [τ, 1], and renormalises them. With probability λ a user's noisy label is drawn from q̃; else it is her label.
+label is a in D and b in D'. The noisy label distribution q̃ is released, since the paper's modified loss needs it if
+its parameter β is above 0. For q̃, Algorithm 1 adds Laplace noise of scale σ/n to the share of each of K labels in a
+cluster of n users, clips the sums to [τ, 1], and renormalises them. With probability λ a user's noisy label is drawn
+from q̃; else it is her label.
 
 The event "q̃ is τ everywhere but at a" is exactly "the noisy share of a is at least 1-(K-1)τ, and every other share is
-clipped to τ". Suppose that in D the share of a is at most 1-(K-1)τ and that of b at least τ. Then both noises are in
-their exponential tails, and the event is e^(2/σ) times as likely under D: one changed label moves two shares.
+clipped to τ". Suppose that in D the share of a is at most 1-(K-1)τ and that of b at least τ. Then the noises on both
+shares are in their exponential tails, and the event is e^(2/σ) times as likely under D: one changed label moves two
+shares.
 
 For K >= 3, suppose that the share of a is at most τ and that of b at least τ. Then the event "q̃(b) = τ and
 τ < q̃(a) <= τ + x" is likewise e^(2/σ) times as likely under D. This event implies that b was clipped to τ and that a's
@@ -113,7 +115,8 @@ def theorem6_cases(offset: float = 0.0) -> Iterator[ClaimCase]:
 
 
 def corollary1_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Yields cases of Corollary 1: each compares the exact ε of the corollary's mechanism with factor · the stated ε.
+    """Yields cases of Corollary 1: each compares the exact ε of the corollary's mechanism with `factor` times the
+    stated ε.
 
     At τ = 1/K the distribution q̃ is uniform, so that the mechanism is K-ary randomised response.
     """
@@ -130,8 +133,8 @@ def corollary1_rate_cases(leading: Callable[[int], float] = float) -> Iterator[C
     """Cases of Corollary 1's rate: whether K/(1-β), a factor in Theorem 2's bound of the excess risk, is at most 4K/ε,
     which is the corollary's O(K/ε) read with the constant 4.
 
-    K is the number of classes, and β = K/(K-1+e^ε) the corollary's parameter of the loss. In Theorem 2 the factor
-    multiplies √(dim/n), for n users and hypotheses of dimension dim.
+    K is the number of classes, and β = K/(K-1+e^ε) is the corollary's parameter of the loss. In Theorem 2, the factor
+    K/(1-β) multiplies √(dim/n), for n users and hypotheses of dimension dim.
 
     Args:
         leading: a function of K whose value replaces the K in K/(1-β), for a control: by default K itself. A constant 1
@@ -158,7 +161,7 @@ def corollary2_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
     error is taken as three times the difference from a coarser quadrature.
 
     Args:
-        constant: the factor that the corollary's O(ε) is read as; 3 follows from the corrected Theorem 1.
+        constant: the factor with which the corollary's O(ε) is read; 3 follows from the corrected Theorem 1.
     """
     clusters = ((2, 2, (200, 140)), (2, 4, (120, 80)), (3, 2, (32, 22)), (3, 3, (28, 20)))  # K, n, fine and coarse
     for (classes, n, counts), phi, epsilon in itertools.product(clusters, (0.01, 0.1, 0.3), (0.1, 0.5, 2.0)):

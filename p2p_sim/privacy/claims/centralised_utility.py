@@ -1,4 +1,6 @@
-"""Claims on the utility of the centralised mechanism: Lemmas 5 and 6 and Theorem 5 of the clustering paper."""
+"""Claims on the utility of the centralised mechanism: Lemmas 5 and 6 and Theorem 5 of the clustering paper (Esfandiari
+et al.).
+"""
 
 import itertools
 import math
@@ -19,7 +21,8 @@ def printed_lemma5(classes: int, threshold: float, scale: float, size: int) -> f
 
     The distortion is the mean of Σ_y |q̃(y) - p̂(y)|, with q̃ the noisy and p̂ the true shares.
 
-    classes: K. threshold: τ. scale: σ. size: s.
+    classes: K, the number of classes. threshold: τ, the least value that noisy shares are clipped to. scale: σ; the
+    noise on the shares has the scale σ/s. size: s.
     """
     return 2.0 * classes * threshold + 2.0 * math.sqrt(2.0) * classes * scale / size
 
@@ -31,9 +34,10 @@ def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[C
     quadrature is taken as three times the difference from a coarser quadrature.
 
     Args:
-        bound: the claimed bound as a function of K, τ, σ and s.
+        bound: the claimed bound as a function of K, τ, σ and s, with the meaning that they have in `printed_lemma5`.
     """
-    clusters = ((2, 1, (200, 140)), (2, 10, (200, 140)), (3, 1, (30, 21)), (3, 6, (30, 21)))  # K, s, fine and coarse
+    # K, s, and the numbers of quantiles for a fine and for a coarse quadrature
+    clusters = ((2, 1, (200, 140)), (2, 10, (200, 140)), (3, 1, (30, 21)), (3, 6, (30, 21)))
     for (classes, size, counts), fraction, scale in itertools.product(
         clusters, (0.0, 0.1, 0.9), (0.01, 0.1, 1.0, 10.0)
     ):
@@ -54,8 +58,8 @@ def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[C
 
 
 class ModifiedRisk(NamedTuple):
-    """The risk R_{β,λ}(h) of a hypothesis h under the modified loss, the distortion ψ, and the largest modified loss
-    L̃.
+    """The risk R_{β,λ}(h) of a hypothesis h under the modified loss; the distortion ψ, the mean L1 distance of the
+    noisy label shares from the true ones; and L̃, the largest absolute modified loss.
     """
 
     risk: float
@@ -102,7 +106,7 @@ def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
     R_{β,λ} is the mean loss of a hypothesis on noisy labels. A noisy label replaces the true one with probability λ,
     and the loss is corrected as if this probability were β. L̃ is the largest corrected loss. ψ is the mean L1 distance
     of the cluster's noisy label shares from the true ones. φ is the mean L1 distance of a point's label distribution
-    from the cluster's. The noise is replaced by a quadrature.
+    from the cluster's. The mean over the noise is computed by a quadrature.
 
     Args:
         factor: below 1 for a control, which must fail.
@@ -128,7 +132,7 @@ def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def precision_times_recall(classes: int, size: int, epsilon: float) -> float:
-    """Upper bound of precision times recall over all ε-label private mechanisms for the association problem.
+    """Upper bound of precision times recall of all ε-label private mechanisms for the association problem.
 
     The problem: report which of K labels (`classes`) occur in a cluster of `size` users. Averaged over permutations of
     labels and clusters, a mechanism reports each label of the cluster with a probability `held`, and each other label
@@ -153,10 +157,9 @@ def subset_selection(classes: int, epsilon: float) -> float:
 
 def theorem5_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
     """Cases of Theorem 5: for ε-label private mechanisms that report which labels occur in a cluster, the largest
-    precision times recall against factor · e^ε s/(K-s).
-
-    s is the number of users of the cluster, K the number of classes. The largest product is bounded from above by a
-    certified bound, and from below, for s = 1 and K up to 100, by a known mechanism.
+    precision times recall against factor · e^ε s/(K-s). Here s is the number of users of the cluster, and K the number
+    of classes. The largest product is bounded from above by a certified bound, and from below, for s = 1 and K up to
+    100, by what subset selection attains.
 
     Args:
         factor: below 1 for a control, which must fail.

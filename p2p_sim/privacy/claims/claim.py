@@ -21,9 +21,9 @@ class ClaimCase:
 
     The slack is a ratio: claimed over true value for an upper bound, true over claimed value for a lower bound.
     claimed: the printed value. ratio_low: the ratio with a certified bound of the true value; if it is at least 1, the
-    claim holds here. ratio_high: the ratio with an attained value; if it is below 1, the claim is refuted. where:
-    parameters and values, the true one among them. size: how large the case is; the smallest of all counter-examples is
-    reported.
+    claim holds here. ratio_high: the ratio with an attained value; if it is below 1, the claim is refuted. where: the
+    parameters of the case, with the claimed and the true value. size: how large the case is; the smallest of all
+    counter-examples is reported.
     """
 
     claimed: float
@@ -58,8 +58,8 @@ def at_least(claimed: float, true: float, size: float = 0.0, **where: float) -> 
 
 
 def _ratio(larger: float, smaller: float) -> float:
-    """How many times `smaller` goes into `larger`: how much slack a claim `smaller` <= `larger` has; below 1 the claim
-    is false. If `smaller` is 0 or negative, the claim holds for any non-negative `larger`, and the result is infinite.
+    """The slack of the claim `smaller` <= `larger`: the ratio larger/smaller. If it is below 1, the claim is false. If
+    `smaller` is 0 or negative, the claim holds for any non-negative `larger`, and the result is infinite.
     """
     return larger / smaller if smaller > 0.0 else math.inf
 
@@ -93,8 +93,8 @@ class Verdict:
 class Claim:
     """A statement of a paper, and the function `cases` that yields the cases on which it is checked.
 
-    name, paper: the statement's number in the paper, and the paper. corrected: a statement that holds instead, or a
-    sharper one.
+    name, paper: the statement's number in the paper, and the paper's title. corrected: a statement that holds instead,
+    or a sharper one.
     belief: whether the statement is a common belief that the paper denies, rather than a claim of the paper.
     """
 
@@ -142,7 +142,7 @@ def clustering(name: str, statement: str, cases: Callable[[], Iterable[ClaimCase
     """A claim of the paper "Label differential privacy via clustering".
 
     Args:
-        name: its number in the paper. statement: the claim, in words. cases: a function that yields the cases on which
-        the claim is checked. corrected: a statement that holds instead, or a sharper one.
+        name: the claim's number in the paper. statement: the claim, in words. cases: a function that yields the cases
+        on which the claim is checked. corrected: a statement that holds instead, or a sharper one.
     """
     return Claim(name, "Label differential privacy via clustering", statement, cases, corrected)

@@ -1,7 +1,7 @@
 """Claims on the label randomisation matrix Q = (1-β)I + β q 1ᵀ: Lemmas 1, 2 and 4 of the clustering paper.
 
-q is a distribution of K labels, and β lies in [0, 1). Q⁻¹ = (I - β q 1ᵀ) / (1-β), since 1ᵀq = 1. Its entries are
-indexed [y', y], as in line 29 of Algorithm 1.
+The paper is Esfandiari et al., "Label differential privacy via clustering". q is a distribution of K labels, and β lies
+in [0, 1). Q⁻¹ = (I - β q 1ᵀ) / (1-β), since 1ᵀq = 1. Entries of Q⁻¹ are indexed [y', y], as in line 29 of Algorithm 1.
 """
 
 import itertools
@@ -44,8 +44,8 @@ def distributions(classes: int) -> list[Floats]:
 
 def _matrices() -> Iterator[tuple[Floats, float]]:
     """Pairs of a label distribution q (K,) and a number β, for the matrices Q = (1-β)I + β q 1ᵀ on which every lemma is
-    checked. K goes from 2 to 50. Each K has eleven q (uniform, all on one label, half on each of two, 8 random ones),
-    and each q has values of β from 0 to 0.999.
+    checked. K goes from 2 to 50. For each K there are eleven q (uniform, all on one label, half on each of two labels,
+    and 8 random ones), and for each q there are six values of β from 0 to 0.999.
     """
     return itertools.product((q for classes in CLASSES for q in distributions(classes)), BIASES)
 
@@ -69,10 +69,11 @@ def column_sum_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase
 
 
 def modified_loss_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Yields cases of Lemma 4. Each compares the largest |Σ_y' Q⁻¹[y', y] ℓ(y')| of a matrix Q with an upper bound, a
-    function of K and β.
+    """Yields cases of Lemma 4. Each compares the largest modified loss for a matrix Q with an upper bound, a function
+    of K and β.
 
-    This is the largest modified loss over all labels y and all losses ℓ in [0, 1]; losses of 0 and 1 attain it.
+    The modified loss of a label y is |Σ_y' Q⁻¹[y', y] ℓ(y')|. It is maximised over all labels y and all losses ℓ in
+    [0, 1]; losses of 0 and 1 attain the maximum.
     """
     for q, beta in _matrices():
         inverse = inverse_matrix(q, beta)

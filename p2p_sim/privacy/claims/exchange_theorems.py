@@ -19,7 +19,7 @@ LARGE = tuple(
         (12_000, 0.3, 1.0), (100_000, 0.02, 1.0), (100_000, 0.3, 1.0), (1_000_000, 0.1, 1.0), (1_000_000, 0.4, 1.0),
     )
 )  # fmt: skip
-"""Values of (n, α, θ, δ) in small and in large clusters."""
+"""Values of (n, α, θ, δ) in small and in large clusters: n users, flip probability α, sampling rate θ."""
 
 
 def lemma8_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
@@ -27,7 +27,7 @@ def lemma8_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
     to 10⁸, for s = 1 or -1 and a = 1/2 or 1.
 
     Args:
-        constant: replaces the 3; a smaller one makes a control, which must fail.
+        constant: stands in place of the 3 on the right side; a smaller one makes a control, which must fail.
     """
     for x in np.unique(np.concatenate([np.linspace(2.0, 4.0, 41), np.geomspace(2.0, 1e8, 200)])):
         for sign, power in itertools.product((-1, 1), (0.5, 1.0)):
@@ -56,13 +56,13 @@ def lemma9_cases(bound: Callable[[int, float, float, float], float | None]) -> I
 
 
 def theorem3_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of Theorem 3: the learner's exact ε against factor · the ε that the theorem states, in clusters of s users.
+    """Cases of Theorem 3. Each compares the learner's exact ε in a cluster of s users with the ε of the theorem.
 
     The theorem sets the flip probability α = 4√2 ln s/√(θs) and δ = 1/s², where θ is the sampling rate, and then states
     ε = θ + 3θ^1.5/(e√(s ln s)) + 3(2θ)^0.75/s^0.25.
 
     Args:
-        factor: below 1 for a control, which must fail.
+        factor: multiplies the theorem's ε; below 1 for a control, which must fail.
     """
     for n, theta in ((12_000, 1.0), (30_000, 0.5), (100_000, 1.0), (1_000_000, 1.0)):
         claimed = theorem3(n, theta)
@@ -77,11 +77,11 @@ def theorem3_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 def theorem3_proof_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
     """Cases of the last step in Theorem 3's proof, two for each cluster size s and sampling rate θ.
 
-    Lemma 9 gives an ε and a δ that depend on a free number ξ. At ξ = 4√ln s the lemma's ε must be at most factor · the
-    theorem's ε, which is line (32) of the proof, and the lemma's δ at most 1/s².
+    Lemma 9 gives an ε and a δ that depend on a free number ξ. At ξ = 4√ln s, the lemma's ε must be at most the
+    theorem's ε, which is line (32) of the proof, and the lemma's δ must be at most 1/s².
 
     Args:
-        factor: below 1 for a control, which must fail.
+        factor: multiplies the theorem's ε; below 1 for a control, which must fail.
     """
     for n, theta in itertools.product((12_000, 10**5, 10**6, 10**8, 10**12), (1.0, 0.3, 0.1, 0.01)):
         claimed = theorem3(n, theta)
@@ -99,8 +99,8 @@ def theorem3_proof_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 def table1_theorem3_cases(power: float = 1.0) -> Iterator[ClaimCase]:
     """Cases of a claim in the last row of Table 1: the exchange is (ε, 1/s²)-private with a flip probability α = Õ(φ),
-    that is, φ up to logarithms. Each checks whether Theorem 3's α = 4√2 ln s/√(θs) is at most 10 φ ln² s. It is not:
-    these cases refute the claim.
+    that is, φ up to logarithms. Each case checks whether Theorem 3's α = 4√2 ln s/√(θs) is at most 10 φ ln² s. It is
+    not: these cases refute the claim.
 
     The row is for sampling rate θ = ε and clusters of s = 1/(φε²) users; φ is the heterogeneity, the mean L1 distance
     of a user's label distribution from her cluster's.
@@ -117,9 +117,9 @@ def table1_theorem3_cases(power: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def table1_exact_cases(constant: float = 4.0) -> Iterator[ClaimCase]:
-    """Cases of a claim in the last row of Table 1: with a flip probability α = `constant` · φ ln s the exchange is (ε,
-    1/s²)-label private against the learner. Each case compares the exact ε at δ = 1/s², which the accountant computes,
-    with ε.
+    """Cases of a claim in the last row of Table 1: with the flip probability α = `constant` · φ ln s, the exchange is
+    (ε, 1/s²)-label private against the learner. Each case compares the exact ε at δ = 1/s², which the accountant
+    computes, with the claimed ε.
 
     The row is for sampling rate θ = ε and clusters of s = 1/(φε²) users; φ is the heterogeneity, the mean L1 distance
     of a user's label distribution from her cluster's.
@@ -161,7 +161,9 @@ def silent_law(theta: float, alpha: float, label: int) -> Law:
 
 
 def hockey_stick(first: Law, second: Law, epsilon: float) -> float:
-    """δ(ε) of two laws with the same outcomes: Σ max(0, P - e^ε Q) in the direction in which it is larger."""
+    """δ(ε) of two laws with the same outcomes: Σ max(0, P - e^ε Q), with the laws P and Q in the order that gives the
+    larger sum.
+    """
     growth = math.exp(epsilon)
     return max(
         sum(max(0.0, value - growth * reverse[key]) for key, value in law.items())
@@ -177,13 +179,13 @@ def pure_epsilon(first: Law, second: Law) -> float:
 
 
 def peer_delta_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of Section 5.1: the exact δ at ε = 0 of all that one peer sees, against factor/s, with s users in the
+    """Cases of Section 5.1. Each compares the exact δ at ε = 0 of all that one peer sees with 1/s, for s users in the
     cluster.
 
     A peer is a user who asks one random user of her cluster and sees this user's name and noisy label.
 
     Args:
-        factor: below 1 for a control, which must fail.
+        factor: multiplies 1/s; below 1 for a control, which must fail.
     """
     for n, alpha in itertools.product((2, 3, 10, 100), (1e-6, 0.01, 0.1, 0.4)):
         yield at_most(
@@ -192,13 +194,13 @@ def peer_delta_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def peer_epsilon_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of Section 5.1: the pure ε of all that one peer sees, against factor · ln((1-α)/α), where α is the flip
+    """Cases of Section 5.1. Each compares the pure ε of all that one peer sees with ln((1-α)/α), where α is the flip
     probability.
 
     A peer is a user who asks one random user of her cluster and sees this user's name and noisy label.
 
     Args:
-        factor: below 1 for a control, which must fail.
+        factor: multiplies ln((1-α)/α); below 1 for a control, which must fail.
     """
     for n, alpha in itertools.product((2, 3, 10, 100), (0.01, 0.1, 0.4)):
         true = pure_epsilon(peer_law(n, alpha, 0), peer_law(n, alpha, 1))
@@ -209,7 +211,7 @@ def subsampling_cases(pure: bool = True) -> Iterator[ClaimCase]:
     """Yields cases of Section 5.1: without an exchange, ε at the sampling rate θ is claimed to be at least ε at θ = 1.
 
     Args:
-        pure: whether pure ε is compared; else, as a control, δ(ε₀/2), which does fall with θ.
+        pure: whether pure ε is compared; if not, δ(ε₀/2) is, as a control: it is smaller at a smaller θ.
     """
     for theta, alpha in itertools.product((0.5, 0.1, 0.001), (0.01, 0.1, 0.4)):
         # "does not lower": refuted by a value below the one without subsampling

@@ -15,11 +15,12 @@ from p2p_sim.privacy.rivals import laplace_tail
 
 def vector_cases(budget_share: float = 0.5) -> Iterator[ClaimCase]:
     """Cases of the claim that a label of K classes is ε-private if it is released as K bits: the bit of the true class
-    is 1, the others are 0, and each bit is flipped with probability 1/(1 + e^(ε/2)). Each case compares the exact pure
-    ε, the largest log-ratio over all 2^K outputs and all pairs of labels, with ε.
+    is 1, the others are 0, and each bit is flipped with probability 1/(1 + e^(ε/2)). Each case compares ε with the
+    exact pure ε, which is the largest log-ratio over all 2^K outputs and all pairs of labels.
 
     Args:
-        budget_share: the share of ε that each bit gets; 1/2 in the paper, larger for a control, which must fail.
+        budget_share: the share of ε that each bit gets; 1/2 in the vector approximation paper, larger for a control,
+        which must fail.
     """
     for classes, epsilon in itertools.product((2, 3, 5, 8), (0.1, 1.0, 4.0)):
         outputs = np.array(list(itertools.product((0, 1), repeat=classes)))
@@ -41,7 +42,7 @@ class PlrParameters(NamedTuple):
 
 def plr_parameters(epsilon: float, n: int, strength: float) -> PlrParameters:
     """The noise parameter ε' and the additional regularisation Δ of private logistic regression by objective
-    perturbation, lines 1 to 6 of the stacking paper's Algorithm 1.
+    perturbation, by lines 1 to 6 of the stacking paper's Algorithm 1.
 
     ε' = ε - ln(1 + 1/(2nλ) + 1/(16n²λ²)) and Δ = 0, if this ε' is positive; the logarithm pays for the dependence of
     the loss's curvature on one example. Else ε' = ε/2 and Δ = 1/(4n(e^(ε/4) - 1)) - λ.
@@ -73,12 +74,13 @@ def model_log_density(w: Floats, x: Floats, y: Floats, *, strength: float, noise
 
 
 def plr_cases(budget: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of the claim that objective perturbation for logistic regression is ε-private: the largest log-ratio found
-    between densities of the released model, against ε.
+    """Cases of the claim that objective perturbation for logistic regression is ε-private. Each case compares the
+    largest log-ratio found between densities of the released model with ε.
 
     The data sets have one or two examples in one or two dimensions. Two data sets that are compared differ in the
-    features and the label of one example. The log-ratio is the largest on a grid of models, which is a lower bound of
-    the true one. So the cases can refute the claim; that it holds beyond the grid rests on the paper's proof.
+    features and the label of one example. The log-ratio is the largest on a grid of models, and so a lower bound of the
+    true largest log-ratio. So the cases can refute the claim; that it holds beyond the grid rests on the stacking
+    paper's proof.
 
     Args:
         budget: factor of ε', which sets the noise; above 1 for a control, which must fail.
@@ -112,16 +114,16 @@ def reported(count: int, epsilon: float, delta: float, shift: float = 1.0) -> fl
 
 
 def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of the claim that a stability-based histogram is (ε, δ)-private: the exact δ(ε) against δ, for two cells
-    between which one example moves. Such a histogram adds Laplace noise of scale 2/ε to the counts of cells that are
-    not empty, and reports those noisy counts that reach the threshold (2/ε) ln(2/δ) + shift.
+    """Cases of the claim that a stability-based histogram is (ε, δ)-private. Each case compares the exact δ(ε) with δ,
+    for two cells between which one example moves. Such a histogram adds Laplace noise of scale 2/ε to the counts of
+    cells that are not empty, and reports those noisy counts that reach the threshold (2/ε) ln(2/δ) + shift.
 
     All true counts here are below the threshold. There, given that a cell is reported, its noisy count does not depend
     on its true count, since Laplace tails are exponential. At larger counts the privacy loss of each cell is at most
     ε/2. Only a cell that becomes empty costs δ.
 
     Args:
-        shift: the last term of the threshold, 1 in the paper.
+        shift: the last term of the threshold, 1 in the paper that makes the claim.
     """
     for epsilon, delta, left, right in itertools.product((0.1, 0.5, 1.0), (1e-2, 1e-4, 1e-8), (1, 2, 3), (0, 1, 3)):
         # probabilities of the four outcomes: whether each of the cells is reported, before and after the move
@@ -137,12 +139,13 @@ def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def histogram_rule_cases(noise: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of the claim that the histogram rule is ε-private: this classifier decides in each cell of the feature
-    space by the sign of the sum of votes ±1/2 there, after Laplace noise. Each case compares ε with the pure ε of the
-    decisions in two cells if one example moves between them or changes its label.
+    """Cases of the claim that the histogram rule is ε-private. In each cell of the feature space, this classifier adds
+    Laplace noise to the sum of the votes ±1/2 and decides by the sign of the result. Each case compares ε with the pure
+    ε of the decisions in two cells if one example moves between them or changes its label.
 
     Args:
-        noise: the scale, times ε, of the Laplace noise on each cell's sum of votes; 1 in the paper.
+        noise: the scale, times ε, of the Laplace noise on each cell's sum of votes; 1 in the paper that makes the
+        claim.
     """
     grid = np.arange(-2.0, 2.5, 0.5)
     moves = ((-0.5, -0.5), (-0.5, 0.5), (-1.0, 0.0), (1.0, 0.0), (0.5, 0.5))

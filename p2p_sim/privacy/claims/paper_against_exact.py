@@ -1,5 +1,5 @@
-"""Bounds of the learner's ε for several cluster sizes: the paper's, the exact one, the Gaussian limit, and a
-shuffler's.
+"""Bounds of the learner's ε for several cluster sizes: that of the clustering paper (Esfandiari et al.), the exact one,
+the Gaussian limit, and that of a shuffler.
 """
 
 import itertools
@@ -27,7 +27,8 @@ class BoundsRow:
     cluster_size, flip_prob, sampling_rate, delta: n, α, θ, δ.
     epsilon_paper: the bound of Lemma 9; None where the lemma does not apply.
     epsilon_lower, epsilon_upper: the accountant's lower and upper bound.
-    epsilon_closed_form: the least ε for which `sufficient_flip_prob` is at most α; at most ε₀ of the noisy label alone.
+    epsilon_closed_form: the least ε for which `sufficient_flip_prob` is at most α, but at most ε₀, the ε of the noisy
+    label alone.
     epsilon_gaussian: the ε of the Gaussian limit for large n.
     epsilon_shuffled_lower: ε of the shuffled noisy labels of all users, if all users but one hold the same label.
     """
@@ -48,8 +49,9 @@ def bounds_table(
     sizes: Sequence[int] = SIZES, rates: Sequence[float] = RATES, flip_prob: float = FLIP_PROB
 ) -> list[BoundsRow]:
     """Several bounds of the learner's ε side by side, a row for each sampling rate and cluster size n, at δ = 1/n²: the
-    paper's Lemma 9, the accountant's lower and upper bound, that of an explicit formula (corrected Theorem 3), that of
-    the Gaussian limit for large n, and the ε of all noisy labels, shuffled. The defaults take about 10 s.
+    paper's Lemma 9, the accountant's lower and upper bound, the bound of an explicit formula (corrected Theorem 3), the
+    ε of the Gaussian limit for large n, and the ε of a release of all noisy labels, shuffled. The defaults take about
+    10 s.
 
     Args:
         sizes: cluster sizes n. rates: sampling rates θ. flip_prob: α, by default 0.1.
@@ -94,15 +96,17 @@ def closed_form_epsilon(cluster_size: int, flip_prob: float, sampling_rate: floa
 
 
 def limit_mu(cluster_size: int, flip_prob: float, sampling_rate: float) -> float:
-    """The μ of the Gaussian differential privacy that the exchange approaches for large n: μ = (1-2α) √(θ / ((1+θ) n
-    α(1-α))).
+    """The μ of the Gaussian differential privacy that the exchange approaches for large n:
+    μ = (1-2α) √(θ / ((1+θ) n α(1-α))), with n the cluster size, α the flip probability and θ the sampling rate.
     """
     variance = cluster_size * flip_prob * (1.0 - flip_prob) * (1.0 + sampling_rate) / sampling_rate
     return (1.0 - 2.0 * flip_prob) / math.sqrt(variance)
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """ε of μ-GDP at δ: the root of Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2) = δ, or 0 (Dong, Roth and Su, Corollary 2.13)."""
+    """ε of μ-GDP at δ: the root ε of Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2) = δ, or 0 if there is no positive root (Dong,
+    Roth and Su, Corollary 2.13).
+    """
 
     def excess(epsilon: float) -> float:
         first, second = log_ndtr(-epsilon / mu + mu / 2.0), epsilon + log_ndtr(-epsilon / mu - mu / 2.0)
@@ -118,7 +122,8 @@ def shuffled_epsilon(cluster_size: int, flip_prob: float, delta: float) -> float
     """ε at δ of all n noisy labels, shuffled, if all users but the target hold label 0: a lower bound of the largest ε
     over all data sets.
 
-    The number of noisy ones is X or X + 1, with X ~ Bin(n-1, α). The result is the larger ε of the two directions.
+    The number of noisy ones is X or X + 1, with X ~ Bin(n-1, α) the noisy ones of the other users. The result is the
+    larger ε of the two directions.
     """
     others = OtherUsers(cluster_size, cluster_size - 1, 0, flip_prob).noisy_ones(math.log(delta) - 20.0).probabilities
     # laws of the noisy ones if the target's noisy bit is 0, and if it is 1; then if her label is 0, and if it is 1

@@ -1,5 +1,5 @@
-"""How many peers to ask: the number, or the mixture of two numbers, with which submissions show a cluster's majority
-most often.
+"""How many peers to ask: the number, or the mixture of two numbers, with which submissions show the label of a
+cluster's majority most often.
 
 All choices satisfy the same (ε, δ). The comparison uses public values only: cluster size, θ, ε, δ and the share of the
 majority.
@@ -29,10 +29,12 @@ submissions, with at most this probability at each end."""
 
 @dataclass(frozen=True)
 class PeersChoice:
-    """One law of how many peers a user asks, the noise that this law needs, and the error of the submissions.
+    """One choice of the number of peers that a user asks, the noise that this choice needs, and the error of the
+    submissions.
 
     peers: (k, probability) for each number k of peers that a user may ask. flip_prob: the smallest α of three digits
-    that meets the target (ε, δ). error: the probability that most submissions are not the majority's label (`missed`).
+    that meets the target (ε, δ). error: the probability that most submissions do not show the majority's label
+    (`missed`).
     """
 
     peers: tuple[tuple[int, float], ...]
@@ -104,7 +106,8 @@ def missed(size: int, flip_prob: float, kernel: Kernel, sampling_rate: float, ma
 def noisy_ones(size: int, flip_prob: float, majority: float) -> NDArray[np.float64]:
     """The law (n+1,) of the number of ones among a cluster's n = `size` noisy labels.
 
-    m = round(majority · n) users hold label 1, so that this number is Bin(m, 1-α) + Bin(n-m, α), α = `flip_prob`.
+    m = round(majority · n) users hold label 1, so the number of ones is distributed as Bin(m, 1-α) + Bin(n-m, α), where
+    α = `flip_prob`.
     """
     ones = round(majority * size)
     return np.convolve(

@@ -15,10 +15,10 @@ messages under the target's two labels with the likelihood of D messages of the 
     δ(ε) <= (1/n) E [ Y_1 + ... + Y_V + (n - V)(1 - e^ε) ]_+ ,
 
 where Y_1, Y_2, ... are independent copies of Y, and [x]_+ = max(0, x). Y is `kinds`/γ times a message's *worth* if the
-message belongs to the blanket, else 0; Y has mean 1 - e^ε. A message of the blanket is worth `keep` with probability
-1/kinds, `-lose` with probability 1/kinds, else `-rest` (the fields of `Blanket`). The number of times that each of the
-D messages is repeated is no further evidence. If V = n, this is Lemma 5.3 of Balle et al. (2019) for all n messages,
-shuffled.
+message belongs to the blanket, else 0; Y has mean 1 - e^ε. Here a message of the blanket is worth `keep` with
+probability 1/kinds, `-lose` with probability 1/kinds, else `-rest`; these names are the fields of `Blanket`. How often
+each of the D messages is repeated is no further evidence. If V = n, this is Lemma 5.3 of Balle et al. (2019) for all n
+messages, shuffled.
 
 The bound grows with V: by Jensen's inequality, replacing Y_V by its mean 1 - e^ε does not raise the expectation.
 
@@ -47,7 +47,8 @@ Blocks = tuple[tuple[int, float], ...]
 @lru_cache(maxsize=64)
 def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials: int | None = None) -> Blocks:
     """A law on few values, as pairs (v, probability), to be used in place of the law of V, the number of users whose
-    label is submitted by anybody. It lies above the law of V: for every v, Pr[V >= v] is at most that of the result.
+    label is submitted by anybody. It lies above the law of V: for every v, Pr[V >= v] is at most this probability under
+    the result.
 
     Each v stands for a block of values of V and is the largest of them.
 
@@ -55,7 +56,7 @@ def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials:
         users: how many users V counts among; at most `sources`. sampling_rate: θ in (0, 1]. blocks: largest number of
         values near the mean of V; one more may be added. sources: number of users from whom a submission's label may
         come, each equally likely; V counts only `users` of them. trials: how many users submit, each at most one label,
-        with probability θ; None: as many as `sources`.
+        with probability θ; None: the number `sources`.
     """
     trials = sources if trials is None else trials
     hit = sampling_rate / sources
@@ -65,7 +66,7 @@ def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials:
             return float(_upper_tails(users, sampling_rate, trials)[v])
         return _bounded_tail(v, users, sampling_rate, hit, trials)
 
-    # blocks lie near the mean, and leave out e^(-60) on either side by Bernstein; a last block ends at V = `users`
+    # blocks lie near the mean; by Bernstein, they leave out e^(-60) on either side; a last block ends at V = `users`
     mean = users * some(hit, trials)
     reach = math.sqrt(2.0 * mean * -LOG_TAIL) + -LOG_TAIL / 3.0
     low, high = max(0, math.floor(mean - reach)), min(users, math.ceil(mean + reach))
@@ -127,8 +128,8 @@ def _bounded_tail(v: int, users: int, rate: float, hit: float, trials: int) -> f
 
 
 MOST = 400_000
-"""A sum may have about so many terms; this limits the number of blocks into which b, the number of blanket messages, is
-cut."""
+"""Approximate limit of the number of terms of a sum. It limits the number of blocks into which b, the number of blanket
+messages, is cut."""
 BLOCKS = 6, 48
 """The smallest and the largest number of blocks of b for each V, by default."""
 
@@ -158,9 +159,9 @@ class Blanket:
         """The upper bound of δ(ε), at the ε that this object was made for.
 
         Submitted labels that are drawn independently of their owner's label form the blanket, which hides the target's
-        label. The bound is a sum over V, the number of users whose label is submitted, and over the number b of these
-        users, the target aside, whose labels belong to the blanket. To be faster, both numbers are cut into blocks of
-        neighbouring values, and each block counts as its worst value.
+        label. The bound is a sum over V, the number of users whose label is submitted, and over b, the number of these
+        users other than the target whose labels belong to the blanket. To be faster, both numbers are cut into blocks
+        of neighbouring values, and each block counts as its worst value.
 
         Args:
             visited: the law of V as pairs (V, probability), each for one block; None: V = n, all users. blocks:
@@ -187,7 +188,7 @@ class _Walk:
     """The parts of the bound's sum that do not depend on ε: arrays (terms,) over V, b and s.
 
     both: s, how many messages are evidence for one of the two labels. total: b + 1, how many messages belong to the
-        blanket, for the first b of its block.
+        blanket, where b is the first of its block.
     unseen: the charge for users who are not visited, in units of e^ε - 1: (n - V)γ/k times (b + 1)/(the block's last b
         + 1).
     weights: the term's probability times k/(b+1). slack: factor for the rounding of the whole sum.
@@ -225,8 +226,8 @@ def _walk(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple
         such a message is evidence for a given one of the two labels. visited: the law of V, as pairs (V, probability).
         blocks: smallest and largest number of blocks of b for each V.
     """
-    # choose the number of blocks of b for each V such that there are about `MOST` terms: s has some 2√(2·60·(its
-    # variance + 1)) + 60 values
+    # choose the number of blocks of b for each V such that there are approximately `MOST` terms; s has approximately
+    # 2√(2·60·(its variance + 1)) + 60 values
     likely = visited[0 if len(visited) == 1 else len(visited) // 2][0]
     values = 2.0 * math.sqrt(-2.0 * LOG_TAIL * (2.0 * likely * share / kinds + 1.0)) - LOG_TAIL
     most = max(blocks[0], min(blocks[1], int(MOST / (values * len(visited)))))

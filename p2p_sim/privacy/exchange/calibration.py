@@ -19,7 +19,7 @@ def calibrate_flip_prob(
 
     Bisection is correct, since at fixed ε the largest δ over data sets does not increase in α. The reason is that more
     flips are a post-processing of the target's bit and a mixture over the others' labels. Every distinct cluster size
-    is evaluated. The result is 0 or at least about 1e-6.
+    is evaluated. The result is 0, or at least approximately 1e-6.
 
     Args:
         sizes: cluster sizes, each at least 2. num_classes: K. sampling_rate: θ in (0, 1].
@@ -65,8 +65,8 @@ def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterab
 
     The result is at least ε and at most max(ε, 100). Cluster sizes are tried in ascending order; if the value found so
     far is not certified for a size, it is lowered for this size by bisection. So the result is certified for the last
-    size that lowered it. It is certified for the other sizes, too, if a target that is certified at one ε₀ is certified
-    at every smaller one. It is the largest such ε₀ only if every larger ε₀ misses the target.
+    size that lowered it. The result is certified for the other sizes, too, if a target that is certified at one ε₀ is
+    certified at every smaller one. It is the largest certified ε₀ only if every larger ε₀ misses the target.
 
     Args:
         certified: whether the target is certified at (ε₀, cluster size); must be true at every ε₀ up to ε. sizes:
@@ -115,15 +115,15 @@ def best_sampling_rate(
     utility_bound: Callable[[float, float], float],
     rates: Iterable[float] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0),
 ) -> Calibrated:
-    """For two classes: of the given sampling rates θ, the one at which a bound of the utility loss, a function that the
-    caller supplies, is smallest. At each θ the flip probability α is the smallest one certified for (ε, δ). The result
-    has the best θ, its α and its bound.
+    """The best of the given sampling rates θ, for two classes: at this θ a bound of the utility loss is smallest. The
+    caller supplies this bound as a function. At each θ the flip probability α is the smallest one certified for (ε, δ).
+    The result has the best θ, its α and its bound.
 
     Args:
         sizes: cluster sizes, each at least 2. epsilon, delta: the target against the learner. utility_bound: a function
-        of (θ, α), to be minimised. An example is the clustering paper's Theorem 4, of the form a/√(θn) + φ + α with n
-        the number of users, φ the heterogeneity of clusters, and a constant a. rates: sampling rates to try, each in
-        (0, 1].
+        of (θ, α), to be minimised. An example is the bound in Theorem 4 of the clustering paper (Esfandiari et al.). It
+        has the form a/√(θn) + φ + α, with n the number of users, φ the heterogeneity of clusters, and a constant a.
+        rates: sampling rates to try, each in (0, 1].
     """
     distinct, tried = sorted({int(size) for size in sizes}), []
     for rate in rates:
@@ -135,7 +135,7 @@ def best_sampling_rate(
 def smallest_of_three_digits(certified: Callable[[float], bool], low: float, high: float) -> float:
     """The smallest value of three digits in (low, high] that is certified; `high` itself if no smaller one is.
 
-    It is found by bisection above max(low, 1e-6), so that `certified` must stay true as values grow.
+    It is found by bisection above max(low, 1e-6). Therefore `certified` must stay true as values grow.
     """
     return _of_three_digits(lambda value: not certified(value), max(low, 1e-6), high).below
 
@@ -163,7 +163,9 @@ def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) 
 
 
 def few_digits(flip_prob: float, num_classes: int) -> float:
-    """The flip probability rounded up to four digits, or to as many more as keep it at most (K-1)/K."""
+    """The flip probability rounded up to four digits; to more digits if it would else exceed (K-1)/K, with K the number
+    of classes.
+    """
     for digits in range(4, 18):
         rounded = float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal_from_float(flip_prob))
         if rounded <= (num_classes - 1) / num_classes:

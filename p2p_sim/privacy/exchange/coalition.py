@@ -18,15 +18,16 @@ from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_epsilon, outward
 
 ENUMERATED = 40
-"""Up to this number of non-members, all data sets, and all that (up to 4) members can know, are enumerated."""
+"""With up to this number of non-members and up to 4 members, all data sets and all that members can know are
+enumerated."""
 
 
 def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, epsilon: float) -> Bracket:
     """A lower and an upper bound of the δ(ε) of a coalition (the learner and c members of the cluster), if no member
-    asked the target; the largest δ over all data sets.
+    asked the target. This is the largest δ over all data sets.
 
-    In small clusters (up to 40 non-members and 4 members) all cases of which other users the members asked, and which
-    noisy labels they got, are enumerated; the bounds then differ by rounding alone. In large clusters the lower bound
+    In small clusters (up to 40 non-members and 4 members) all cases are enumerated: which other users the members
+    asked, and which noisy labels they got. The bounds then differ by rounding alone. In large clusters the lower bound
     ignores what the members got. For the upper bound the members are told the noisy labels of c other users, and which
     submissions carry these labels.
 
@@ -62,8 +63,8 @@ def bracketing_exchanges(cluster_size: int, flip_prob: float, sampling_rate: flo
 
     The coalition is the learner with c `members` of a large cluster. Each member asks one user, so that together they
     learn the noisy labels of at most c others. The first exchange is for the lower bound: the members forget what they
-    got; an exchange of n - c users remains. The second one is for the upper bound: the members know the noisy labels of
-    c other users; an exchange of n - 2c users remains; it is None if n - 2c is below 1.
+    got, and an exchange of n - c users remains. The second one is for the upper bound: the members know the noisy
+    labels of c other users, and an exchange of n - 2c users remains. It is None if n - 2c is below 1.
 
     Args:
         cluster_size: n. flip_prob: α. sampling_rate: θ; the rates of the two exchanges are rounded down for the lower
@@ -92,9 +93,10 @@ def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, m
 
 
 def known_law(others: int, cluster_size: int, members: int) -> Floats:
-    """Pr[K = k] for k = 0..min(c, others): c `members` asked K different non-members, given that none asked the target.
+    """Pr[K = k] for k = 0..min(c, others), where K is how many different non-members the c `members` asked, given that
+    no member asked the target.
 
-    others: how many non-members there are besides the target. Each member asks one user, perhaps a member.
+    others: number of non-members besides the target. Each member asks one user, who may be a member.
     """
     law = np.zeros(min(members, others) + 1)
     fetched = np.arange(len(law))
@@ -111,8 +113,8 @@ def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float
     """A lower and an upper bound of the δ(ε) of c `members` who collude with the learner, if no member asked the
     target; the two differ by rounding alone.
 
-    All data sets are enumerated. In each, all cases of what the members can know are enumerated, too: which noisy
-    labels of other users they got. The δ of a data set is the mean over its cases, and the largest δ is taken.
+    All data sets are enumerated, and in each of them all cases of what the members can know: which noisy labels of
+    other users they got. The δ of a data set is the mean over its cases, and the largest δ is taken.
 
     Rounding, with u = 2^-53: the probability of a case is a product of the probability of how many users the members
     asked (off by 4u for each member), a ratio of whole numbers, and two binomial probabilities with at most 5 values
@@ -150,10 +152,10 @@ def _knowledge(n: int, alpha: float, members: int, ones: int) -> Knowledge:
     """All cases of what c `members` may learn of other users by asking them, with their probabilities, if no member
     asked the target.
 
-    A case says of how many users with label 0, and of how many with label 1, the members know the noisy label, and how
-    many of these noisy labels are 1. The result lists, for each case, the other users as the members then see them (how
-    many of each label still have an unknown noisy label, and how many known noisy labels are 1), and the probability of
-    the case.
+    A case has three numbers: how many users with label 0 have a noisy label that the members know, how many with label
+    1, and how many of these noisy labels are 1. The result lists, for each case, the other users as the members then
+    see them (how many of each label still have an unknown noisy label, and how many known noisy labels are 1), and the
+    probability of the case.
 
     Args:
         n: cluster size. alpha: α. ones: how many of the n-c-1 users who are neither members nor the target hold label

@@ -1,4 +1,4 @@
-"""A corrected Theorem 3: a flip probability, in closed form, that suffices for a target (ε, δ)."""
+"""The clustering paper's Theorem 3, corrected: a flip probability in closed form that suffices for a target (ε, δ)."""
 
 import math
 
@@ -10,11 +10,11 @@ def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float
     """A flip probability α* such that the exchange is (ε, δ)-label-private against the learner for all α in [α*, 1/2]
     and all labels.
 
-    It is an explicit formula, which is above the smallest such α. A theorem gives conditions on α for the two
-    directions of δ(ε), the divergence of what the learner sees under the target's label 1 from that under her label 0,
-    and the reverse. The first condition is for one direction, in data sets in which all other users hold the same
-    label. Let s = ln(1 + ε/θ), Γ = (θ+ε)s - ε, which comes from the random choice of peers, η = ε - 1 + e^-ε, which
-    comes from the flips, Λ = ln(1/δ) + Γ + 2ε and q = αe^ε. The condition is
+    It is an explicit formula, whose value is above the smallest such α. δ(ε) has two directions: the divergence of what
+    the learner sees under the target's label 1 from that under her label 0, and the reverse. A theorem gives conditions
+    on α for each direction. The first condition is for one direction, in data sets in which all other users hold the
+    same label. Let s = ln(1 + ε/θ), Γ = (θ+ε)s - ε, η = ε - 1 + e^-ε, Λ = ln(1/δ) + Γ + 2ε and q = αe^ε. Γ comes from
+    the random choice of peers, and η from the flips. The condition is
 
     q ((1-q) Γ + e^(-sq) η) >= Λ/n.
 
@@ -38,7 +38,7 @@ def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float
         return 0.0
     local = math.exp(-epsilon) / (1.0 + math.exp(-epsilon)) * (1.0 + 1e-14 * (1.0 + epsilon))
     local = min(max(local, 1e-300), 0.5)
-    # here the local α is small anyway, or rounding would spoil the differences below
+    # here the α of the noise alone is small anyway, or rounding would spoil the differences below
     if cluster_size < 4 or epsilon > 30.0 or epsilon < 1e-4 * sampling_rate:
         return local
     target = _Target(cluster_size, sampling_rate, epsilon, math.log(1.0 / delta))
@@ -53,9 +53,9 @@ class _Target:
     def __init__(self, n: int, theta: float, epsilon: float, log_inverse_delta: float) -> None:
         self.n, self.theta, self.epsilon, self.log_inverse_delta = n, theta, epsilon, log_inverse_delta
         self.s = math.log1p(epsilon / theta)
-        # Γ: what the random choice of peers contributes for each expected noisy one
+        # Γ: what the random choice of peers contributes for each expected noisy label 1
         self.gamma = (theta + epsilon) * self.s - epsilon
-        # η: what the flips contribute; in the other direction a = 1 - e^-b - b e^-ε with b = θε/(θ+ε)
+        # η: what the flips contribute; in the other direction they contribute 1 - e^-b - b e^-ε with b = θε/(θ+ε)
         self.eta = epsilon + math.expm1(-epsilon)
         b = theta * epsilon / (theta + epsilon)
         self.eta_down = -math.expm1(-b) - b * math.exp(-epsilon)
@@ -66,9 +66,9 @@ class _Target:
 
         δ(ε) is the larger of two divergences, which the theorem bounds separately: that of what the learner sees under
         the target's label 1 from that under her label 0, and the reverse. At the first α the bound of the first
-        divergence is δ, for data sets in which all other users hold the same label. Let α' be where the bound of the
-        second divergence is δ for these data sets; the second value returned is the larger of the first α and α'.
-        Whether the other conditions of the theorem hold there is not checked.
+        divergence is δ, for data sets in which all other users hold the same label. Let α' be the flip probability at
+        which the bound of the second divergence is δ for these data sets. The second value returned is the larger of
+        the first α and α'. Whether the other conditions of the theorem hold there is not checked.
         """
         n, s, gamma, eta, shrink = self.n, self.s, self.gamma, self.eta, math.exp(-self.epsilon)
         up = _smaller_root(gamma + eta, gamma + s * eta, (self.log_inverse_delta + gamma + 2 * self.epsilon) / n)
@@ -126,10 +126,10 @@ class _Target:
         return self._sampled(self.n * q + 1.0) + flips >= need and far >= need
 
     def starved(self, alpha: float) -> bool:
-        """Another way to prove a δ(ε) of at most δ for views that are likelier if the target's label is 0 than if it is
-        1: whether its condition holds at α.
+        """Whether the condition of a second proof holds at α. It proves a δ(ε) of at most δ for views that are likelier
+        if the target's label is 0 than if it is 1.
 
-        If few other users hold label 1, such evidence takes more submissions than arrive, except with a small
+        If few other users hold label 1, such a view takes more submissions than arrive, except with a small
         probability. If many do, the random choice of peers hides the target. The fraction c separates the two cases.
 
         Let n be the number of users, r = αe^-ε, Λ = ln(1/δ) + ε, Γ = (θ+ε) ln(1 + ε/θ) - ε, K(J) = J(1 - J/n)Γ, c =
@@ -146,8 +146,8 @@ class _Target:
 
     def _sampled(self, ones: float) -> float:
         """J(1 - J/n)Γ, a term of the theorem's lower bound of -ln δ(ε): what the random choice of peers contributes if
-        about J = `ones` of the n noisy labels are 1. It comes from a Chernoff bound for the number of ones among the
-        submissions.
+        approximately J = `ones` of the n noisy labels are 1. It comes from a Chernoff bound for the number of ones
+        among the submissions.
 
         Γ = (θ+ε) ln(1 + ε/θ) - ε is a constant of the target ε and the sampling rate θ.
         """

@@ -1,8 +1,9 @@
 """δ at given data sets of one cluster, and the ε at which it crosses a given δ.
 
-Terms of this and the neighbouring modules: *sources* are the users whose noisy bits submissions may carry. *ones* of a
-data set is m, how many users besides the target hold label 1. *Noisy ones* (X) are the users besides the target, with
-either label, whose noisy bit is 1. A *direction* is the label of the target whose law comes first in δ.
+Terms of this and the neighbouring modules: *sources* are the users whose noisy bits the submissions can carry. A data
+set is given by its *ones*, the number m of users besides the target who hold label 1. *Noisy ones* (X) are the users
+besides the target, with either label, whose noisy bit is 1. A *direction* is the target's label whose law of what the
+learner sees comes first in the divergence δ.
 """
 
 import math
@@ -44,7 +45,7 @@ class Variances(NamedTuple):
     """Effective variance of what the learner sees, in two parts: from the random choice of peers (drawn) and from the
     flips (flipped).
 
-    Both values are for one source. With S sources, S times their sum is V, which the search for ε uses.
+    Both values are for one source. The search for ε uses V, which is their sum times the number S of sources.
     """
 
     drawn: float
@@ -82,8 +83,8 @@ class Sources:
 
         The first value, p(1-p) S/t, comes from the random choice of peers; the second, α(1-α), from the flips. S is the
         number of users whose noisy labels can be submitted, t the expected number of submissions, α the flip
-        probability, and p = α + (1-2α) m/S. In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, where V is S times the
-        sum of the two values.
+        probability, and p = α + (1-2α) m/S. In the Gaussian limit ε is approximately √(2 ln(1/δ)) / √V, where V is S
+        times the sum of the two values.
         """
         p = self.flip_prob + (1.0 - 2.0 * self.flip_prob) * min(1.0, ones / self.sources)
         drawn = max(p * (1.0 - p), 1e-300) / (self.trials * self.rate / self.sources)
@@ -107,11 +108,11 @@ class DeltaEvaluator:
 
     def views(self, ones: Sequence[int]) -> Views:
         """The probabilities of all that the learner may see in a data set, from which the method `bounds` computes δ at
-        any ε. In data set m, m of the others hold label 1.
+        any ε. The data set with the number m is the one in which m users besides the target hold label 1.
 
-        There are two forms of the result. If tables of all views are small enough, it has tables with a column for each
-        m in `ones`, and δ is a sum over their rows. Else δ is a difference of two tail probabilities, and the result is
-        for the first m in `ones` alone.
+        There are two forms of the result. If tables of all views are small enough, the result has tables with a column
+        for each m in `ones`, and δ is a sum over their rows. Otherwise δ is a difference of two tail probabilities, and
+        the result is for the first m in `ones` alone.
         """
         compute = _single_views if len(ones) == 1 and self.change == NARROW else _views
         return compute(self, tuple(ones))
@@ -164,8 +165,9 @@ class DeltaEvaluator:
         if coefficients.keep == 0.0:
             return [np.zeros((1, 2)) for _ in ends]
         bounds = views.deltas(coefficients, ends)
-        # δ is at most Pr[the target's label is submitted] times δ of her noisy label alone: joint convexity, given
-        # whether it is submitted (this is independent of labels; if it is not, nothing is learnt)
+        # δ is at most Pr[the target's label is submitted] times δ of her noisy label alone. This is joint convexity,
+        # given whether her label is submitted: that does not depend on labels, and if it is not submitted, nothing is
+        # learnt.
         direct = outward(0.0, coefficients.keep * (1.0 + coefficients.relative_error)).upper
         cap = self.setting.exposed.upper * direct * (1.0 + 2.0**-50) + SUBNORMAL
         return [np.minimum(bound, cap) if upper else bound for bound, upper in zip(bounds, ends, strict=True)]
@@ -176,11 +178,11 @@ class DeltaEvaluator:
         return Bracket(max(float(lower.max()), 0.0), float(upper.max()))
 
     def at(self, ones: int, epsilon: float) -> Bracket:
-        """Bounds of δ(ε) in the data set m = `ones`, for the direction with the larger δ."""
+        """Bounds of δ(ε) if m = `ones` other users hold label 1, for the direction with the larger δ."""
         return self.deltas(self.views([ones]), epsilon)
 
     def worst(self, ones: Sequence[int], epsilon: float) -> int:
-        """Of the data sets m in `ones` (m others hold label 1), the one with the largest upper bound of δ just below ε.
+        """The number m in `ones` whose data set (m others hold label 1) has the largest upper bound of δ just below ε.
 
         At ε itself every δ may be 0, if ε is that of the noisy label alone.
         """
@@ -188,7 +190,7 @@ class DeltaEvaluator:
         return ones[int(upper.max(axis=1).argmax())]
 
     def cross(self, ones: Sequence[int], delta: float, low: float, *, upper: bool) -> Crossing:
-        """Two neighbouring ε between which the largest δ of the data sets m in `ones` falls to `delta`.
+        """Two neighbouring ε between which the largest δ of the data sets with m in `ones` falls to `delta`.
 
         Args:
             low: smallest ε that is looked at. upper: whether the upper bound of δ is followed, else the lower bound.
@@ -209,8 +211,8 @@ class DeltaEvaluator:
             return self._cross_tails(largest, delta, ones, low=low, high=high)
         if largest(high) > delta:
             return Crossing(math.inf, math.inf)
-        # first guess: δ(ε) is about φ(z) μ / z², with φ the normal density and z = ε/μ, if a noisy bit shifts what the
-        # learner sees by μ standard deviations
+        # first guess: δ(ε) is approximately φ(z) μ / z², with φ the normal density and z = ε/μ, if a noisy bit shifts
+        # what the learner sees by μ standard deviations
         mu, z = (1.0 - 2.0 * s.flip_prob) / math.sqrt(max(s.sources * sum(s.variances(0)), 1e-3)), 3.0
         guess, slope = 1.0, -1.0
         if 0.0 < mu < math.inf:
@@ -231,7 +233,7 @@ class DeltaEvaluator:
         slow here.
 
         δ is a difference of two tail probabilities. A rough curve of δ, in which a sum is replaced by a quadrature,
-        first narrows [low, high]; the accurate curve is then bisected in a small interval about the result. Both ε are
+        first narrows [low, high]; the accurate curve is then bisected in a small interval around the result. Both ε are
         `low` if the bound is at most `delta` there, and infinite if it is above `delta` at `high`.
 
         Args:

@@ -1,21 +1,22 @@
 """δ by summing over every number of ones: accurate to the last digits, for small clusters, many data sets at once.
 
-*Sources* are the users whose noisy bits submissions may carry. A *view* is what the learner sees: t submissions, of
-which k are ones.
+*Sources* are the users whose noisy bits may be submitted. A *view* is what the learner sees: t submissions, of which k
+are ones.
 
-**Sums over some X only.** A sum over X may be evaluated at some values of X only. How far apart may these values be?
-Let X be the number of noisy ones among N others. Let G be an event of the learner's view given t submissions; its
-probability is Σ_x f(x), f(x) = Pr[X = x and G]. Suppose that h f(x) is summed over the multiples x of a whole number h
-only. Then the error is Σ φ(2πj/h), j = 1..h-1, where φ(w) = E[e^(iwX); G], since the sum over j = 0..h-1 of e^(2πijx/h)
-is h at the multiples of h and 0 elsewhere.
+**Sums over some values of X only.** A sum over X may be evaluated at some values of X only. How far apart may these
+values be? Let X be the number of noisy ones among N others. Let G be an event of the learner's view given t
+submissions; its probability is Σ_x f(x), with f(x) = Pr[X = x and G]. Suppose that h f(x) is summed over the multiples
+x of a whole number h only. Let φ(w) = E[e^(iwX); G]. Then the error is Σ φ(2πj/h) over j = 1..h-1. The reason is that
+the sum over j = 0..h-1 of e^(2πijx/h) is h at the multiples of h and 0 elsewhere.
 
 A user is *fetched* if a submission carries her label. Given who is fetched, G depends on the noisy bits of the fetched
-users alone. With S sources, a user is not fetched with probability q = (1-1/S)^t. If she is not, her bit multiplies φ
-by 1-α + αe^(iw) or α + (1-α)e^(iw), α the flip probability; this is a number of modulus r = √(1 - 4α(1-α) sin²(w/2)).
-Hence |φ| <= E[r^U], where U users are not fetched. r^U is the probability that all members of a random set, which holds
-each user with probability 1-r, are fetched. By induction, all members of a set of j users are fetched with probability
-at most (1-q)^j. For given that a further user is not fetched, each submission falls on the set with probability j/(S-1)
-in place of j/S, so that the probability to fetch the whole set is no smaller. Hence, given that she is fetched, this
+users alone. With S sources, q = (1-1/S)^t is the probability that a user is not fetched. If she is not, her bit
+multiplies φ by 1-α + αe^(iw) or α + (1-α)e^(iw), where α is the flip probability. Both factors have the modulus
+r = √(1 - 4α(1-α) sin²(w/2)). Hence |φ| <= E[r^U], where U is the number of users who are not fetched. Take a random set
+that holds each user independently with probability 1-r. Then r^U is the probability that all members of this set are
+fetched. All members of a fixed set of j users are fetched with probability at most (1-q)^j. This follows by induction
+over j. Given that a further user is not fetched, each submission falls on the set with probability j/(S-1) in place of
+j/S, so that the probability to fetch the whole set is no smaller. Hence, given that the further user is fetched, this
 probability is no larger. So E[r^U] <= (1 - (1-r)q)^N <= exp(-N q (1-r)), and 1-r >= 2α(1-α) sin²(w/2). The largest of
 the h-1 terms has w = 2π/h.
 """
@@ -47,17 +48,18 @@ _FURTHER = 12.0
 """A window of k, the number of ones among t submissions, leaves out a probability whose ln is `log_tail` minus this
 number, so that normalising changes little."""
 _CELLS = 1_000_000
-"""About how many binomial probabilities are computed in one array."""
+"""Approximately how many binomial probabilities are computed in one array."""
 _UNSCALED = 4.0
 """If the sum of a column of binomial probabilities is at most this number times the column's length, the weights are
 divided by the sum, and not the column.
 
 Underflow of the weights may grow by this factor."""
 _TOGETHER = 150_000
-"""Speed only: number of values below which all t are computed in one array, however different their windows are."""
+"""If there are fewer values than this, all t are computed in one array, however different their windows are. This
+affects only speed."""
 _BELOW = 16.0
-"""Summing some X only has an error whose ln is at most `log_tail` minus this number, which adds little to a
-truncation."""
+"""Summing over some values of X only has an error whose ln is at most `log_tail` minus this number. This error is small
+against that of a truncation."""
 Ints = NDArray[np.int64]
 
 
@@ -70,7 +72,7 @@ class OtherUsers:
 
     Args:
         sources: S, at least 1 + zeros + ones + known_ones.
-        zeros, ones: numbers of others with unknown noisy bits, whose true label is 0, and is 1.
+        zeros, ones: how many others with unknown noisy bits have the true label 0, and how many the true label 1.
         flip_prob: α in [0, 1/2].
         known_ones: number of others whose noisy bit is known to be 1.
         kernel: how a submission depends on the noisy ones; None: it is the noisy bit of one source.
@@ -98,23 +100,23 @@ class OtherUsers:
 
     def noisy_ones(self, log_tail: float, step: int = 1) -> "NoisyOnes":
         """The law of X, how many users besides the target have the noisy label 1, near the mean of X, at multiples of
-        `step` only; with bounds of its rounding errors.
+        `step` only; also bounds of the rounding errors of the probabilities.
 
         X = known_ones + ones - Bin(ones, α) + Bin(zeros, α). Here `ones` and `zeros` are the numbers of other users
         with label 1 and 0 whose noisy label the learner does not know; known_ones is the number of known noisy labels
         that are 1. The probabilities are Pr[X = x], not multiplied by `step`. Flips among the ones are counted, since
         1-α would be rounded.
 
-        The relative error comes from three steps; u = 2^-53. First, the two binomial laws, each on K values k. Products
-        for two values k and k' share all roundings but those between, 6u|k-k'|. Normalising divides the value at k by
-        the sum over all k', and E|k'-mean| is at most the standard deviation. So the error at k is at most 6u (the
-        largest |k-mean| + the deviation) + (K+2)u, which here is less than (K+1) · 16u. Second, the convolution of the
-        two laws, on L and L' values, keeps their relative errors and adds (min(L, L') + 1)u. Third, underflow changes
-        each value by at most 2L + 2L' + min(L, L') times 2^-1074.
+        The relative error comes from three steps; u = 2^-53. First, the two binomial laws, each on K values k. The
+        products for two values k and k' share all roundings but those of the steps between k and k', 6u|k-k'|.
+        Normalising divides the value at k by the sum over all k', and E|k'-mean| is at most the standard deviation. So
+        the error at k is at most 6u (the largest |k-mean| + the deviation) + (K+2)u, which here is less than
+        (K+1) · 16u. Second, the convolution of the two laws, on L and L' values, keeps their relative errors and adds
+        (min(L, L') + 1)u. Third, underflow changes each value by at most 2L + 2L' + min(L, L') times 2^-1074.
 
         Args:
-            log_tail: values too far from the mean are left out, with a probability of at most 6 exp(log_tail); -inf
-            leaves out none. step: above 1, only multiples of it are computed, which saves time.
+            log_tail: values too far from the mean are left out; their probability is at most 6 exp(log_tail). -inf: no
+            value is left out. step: above 1, only multiples of it are computed, which saves time.
         """
         alpha, laws, error = self.flip_prob, [], 0.0
         # the laws of the flips among the ones and among the zeros, with their relative errors
@@ -201,7 +203,8 @@ def spacing(world: OtherUsers, submissions: int, log_tail: float) -> Spacing:
 
 @dataclass(frozen=True)
 class DirectViews:
-    """Tables of all that the learner may see, from which δ is summed: a row for each view, a column for each data set.
+    """Tables of the probabilities of all that the learner may see: a row for each view, a column for each data set. δ
+    is a sum over their rows.
 
     A view is (t submissions, k ones among them). a, b: (R, M) the view's probability given t, if the target's noisy bit
     is 0 and if it is 1. lower, upper: (R,) weights of the row's t in the lower and in the upper bound of δ. slack:
@@ -231,8 +234,9 @@ class DirectViews:
         is the probability that `submissions` allow to leave out. `lost`: values of k are left out with a probability
         below 2 exp(log_tail). `missed`: values of X are left out, too; normalising makes the rest too large by as much.
         `slack`: with K values of k and J values of j, the relative error of a row has three parts, 16(K+1)u of the
-        binomials, the error of Pr[X = j], and (J+1)u for the sum. `tiny`: underflow adds K + J times the underflow of
-        X, and 4JK times it where weights are divided by sums of up to 4K.
+        binomials, the error of Pr[X = j], and (J+1)u for the sum. `tiny`: underflow adds at most
+        2h (K + s (s + 4K)) times 2^-1074. Here s - 2 is the underflow of X in this unit, which is at least J; 4K bounds
+        the sums by which weights are divided; h is the step of `sparse`, else 1.
 
         Args:
             worlds: the users besides the target in each data set, all with the same S. submissions: the numbers t, with

@@ -5,9 +5,9 @@ hide the target's label whatever the others' labels are (`blanket`): δ(ε) is a
 
     (1/n) E [ Y_1 + ... + Y_V + (n - V)(1 - e^ε) ]_+
 
-with V the number of users whose label is submitted. Each of Y_1, Y_2, ... is keep/α' or -lose/α' with probability
-α' = α/(K-1) each,
-1 - e^ε with probability (K-2)α', else 0, where keep = 1-α-e^ε α' and lose = e^ε(1-α) - α'.
+where V is the number of users whose label is submitted, and [x]_+ = max(0, x). Let α' = α/(K-1), keep = 1-α-e^ε α'
+and lose = e^ε(1-α) - α'. Each of Y_1, Y_2, ... is keep/α' with probability α', -lose/α' with probability α', 1 - e^ε
+with probability (K-2)α', else 0.
 
 The lower bound of δ(ε) comes from one data set and from statistics that the learner can compute (`kary_lower_end`).
 """
@@ -132,7 +132,7 @@ class KaryExchange(Accountant):
         """Whether (ε, δ) is certified for all data sets; False may mean that it holds but could not be certified.
 
         To save time, two quick tests come first. A coarser upper bound of δ(ε) may already be small enough. Or a part
-        of the sum that makes the accurate upper bound may already be too large; then the whole sum is, too.
+        of the sum that gives the accurate upper bound may already be too large; then the whole sum is too large, too.
         """
         check_epsilon(epsilon)
         check_delta(delta)
@@ -168,14 +168,14 @@ class KaryExchange(Accountant):
         which counts as its worst value. More blocks give a sharper bound and take longer.
 
         Args:
-            values: largest number of blocks of V, about; by default 24. blocks: smallest and largest number of blocks
-            of the number of uniform labels, for each V; by default 6 and 48.
+            values: largest number of blocks of V, by default 24; one more may be added. blocks: smallest and largest
+            number of blocks of the number of uniform labels, for each V; by default 6 and 48.
         """
         return self._walk(epsilon).delta(self._visited(values), blocks)
 
     def _least(self, epsilon: float) -> float:
-        """A quick lower bound of the upper bound of δ(ε) that the method `_blanket` computes, not of δ itself: if it is
-        too large already, the longer sum can be saved.
+        """A quick lower bound of the upper bound of δ(ε) that the method `_blanket` computes, not of δ itself. If this
+        lower bound is too large already, the longer sum can be saved.
 
         That upper bound is a sum over blocks of V, the number of users whose label is submitted. Here only the three
         likeliest blocks are summed.
@@ -184,8 +184,8 @@ class KaryExchange(Accountant):
         return self._walk(epsilon).delta(tuple(sorted(likeliest)))
 
     def _visited(self, values: int) -> Blocks:
-        """The law of V, the number of users whose label is submitted, as a tuple of about `values` pairs (V,
-        probability) at most.
+        """The law of V, the number of users whose label is submitted, as a tuple of at most `values` + 1 pairs (V,
+        probability).
 
         Each pair stands for a block of neighbouring values: it has the largest V of the block and the block's
         probability. The bound of δ(ε) grows with V, so that this is the safe side. Probabilities are rounded up.
@@ -244,8 +244,8 @@ class ShuffledLabels(KaryExchange):
         return self.shuffled_delta(epsilon)
 
     def _least(self, epsilon: float) -> float:
-        """0. Where the base class tests whether (ε, δ) holds, it calls this method for a quick lower bound of its upper
-        bound of δ(ε), to save time; here the upper bound itself is quick.
+        """The value 0. When the base class tests whether (ε, δ) holds, it calls this method for a quick lower bound of
+        its upper bound of δ(ε), to save time. Here the upper bound itself is quick.
         """
         return 0.0
 
@@ -255,7 +255,8 @@ class ShuffledLabels(KaryExchange):
 
 @dataclass(frozen=True)
 class FetchedLabels(KaryExchange):
-    """Privacy of a label among K classes where exactly t submissions each carry the noisy label of a uniform user.
+    """Privacy of a label among K classes, if there are exactly t submissions, each with the noisy label of a uniform
+    user.
 
     The lower bound of δ(ε) is 0.
     submissions: t, at least 0; may be more than n.
@@ -277,8 +278,8 @@ class FetchedLabels(KaryExchange):
 
 @disk_cached
 def _epsilon(exchange: KaryExchange, delta: float) -> Bracket:
-    """Bounds of the learner's ε at `delta`, by bisection between 0 and the smaller of ε₀, the ε of the noisy label
-    alone, and 700.
+    """Bounds of the learner's ε at `delta`, by bisection between 0 and an upper end. The upper end is the smaller of
+    700 and ε₀, the ε of the noisy label alone.
 
     `delta` must be below δ(0), else ε is 0 and there is nothing to bisect. It must be at least δ at the upper end.
     """

@@ -1,9 +1,9 @@
 """Lower bounds of δ for the exchange with K classes: the law of a statistic in one data set, by Fourier series.
 
 In this data set all others hold a third class z, and the target's label changes from x to x'. Of the t ~ Bin(n, θ)
-submissions, k carry x and k' carry x'. Any statistic d = w k - w' k' is a post-processing of the submissions, so its
-hockey-stick divergence is a lower bound of δ. Let N of the noisy labels be x, and N' be x'. Given these, each user
-independently adds w to d with probability θN/n, -w' with probability θN'/n, and else 0:
+submissions, k carry x and k' carry x'. Any statistic d = w k - w' k' with weights w and w' is a post-processing of the
+submissions, so its hockey-stick divergence is a lower bound of δ. Let N of the noisy labels be x, and N' be x'. Given
+these, each user independently adds w to d with probability θN/n, -w' with probability θN'/n, and else 0:
 
     E e^(iud) = (1 + θ N/n (e^(iwu) - 1) + θ N'/n (e^(-iw'u) - 1))^n.
 
@@ -12,10 +12,10 @@ to N, to N' or to neither.
 
 Rounding, with η = 2^-53: powers are taken by squaring. No base has a modulus above one, and a product of complex
 numbers has a relative error of at most √5·η (Brent, Percival and Zimmermann 2007). So the power adds less than 3nη, and
-an error of its base counts n times. The relative error of NumPy's complex expm1, below 4η, is measured, not proved. So
-each term is off by less than (64 + 8n)η; the sum over P pairs of counts adds Pη. The series has M values, which are
-averaged, so that a probability has the same error as a value. `_DOUBT` charges four times this error for each of the M
-probabilities.
+an error of its base counts n times. The relative error of NumPy's complex expm1 is below 4η; this is measured, not
+proved. So each term is off by less than (64 + 8n)η; the sum over P pairs of counts adds Pη. The series has M values,
+which are averaged, so that a probability has the same error as a value. `_DOUBT` charges four times this error for each
+of the M probabilities.
 """
 
 import math
@@ -67,8 +67,8 @@ class Statistic:
 
 @lru_cache(maxsize=64)
 def statistics(users: int, num_classes: int, flip_prob: float, sampling_rate: float) -> list[Statistic]:
-    """The laws of up to three statistics of the submissions of a cluster under two labels x and x' of the target, each
-    of which gives a lower bound of δ at any ε.
+    """The laws of up to three statistics of a cluster's submissions, under two labels x and x' of the target. Each
+    statistic gives a lower bound of δ at any ε.
 
     In the data set all others hold a third class; k submissions are x, and k' are x'. The statistics are k - k', k and
     k'. A statistic is left out if it would take too long, that is, more than 40 million terms. For two classes there is
@@ -85,7 +85,7 @@ def statistics(users: int, num_classes: int, flip_prob: float, sampling_rate: fl
 
 def _law(users: int, classes: int, flip_prob: float, rate: float, *, up: int, down: int) -> Statistic | None:
     """The law of d = up·k - down·k' under the target's label x and under x', where k submissions are x and k' are x';
-    None if it takes too long.
+    None if the computation would take too long.
 
     All other users hold a third class. The weights `up` and `down` choose the statistic: (1, 1) the difference of the
     counts, (1, 0) or (0, 1) one of the counts.

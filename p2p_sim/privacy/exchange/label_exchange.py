@@ -166,9 +166,9 @@ class LabelExchange(OneCluster):
         arrays of probabilities of the same outcomes, and a bound of their relative error. Lower bounds of ε for several
         releases together are computed from such pairs.
 
-        An outcome is (t submissions, ones among them). Neighbouring values of t form a block: where more labels are
-        submitted than the block's smallest t, the learner is assumed to see only that many, which can only lower the
-        bound. None if there may be more than 2048 submissions, or if α = 0.
+        An outcome is (t submissions, ones among them). Neighbouring values of t form a block: if more labels are
+        submitted than the block's smallest t, the learner is assumed to see only this smallest number, which can only
+        lower the bound. None if there may be more than 2048 submissions, or if α = 0.
         """
         trials = self.rounds * self.cluster_size
         if trials > LARGEST_PAIR or self.flip_prob == 0.0:

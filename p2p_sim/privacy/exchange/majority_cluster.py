@@ -1,17 +1,18 @@
 """The learner's δ and ε in one cluster whose users submit majorities, bracketed over all data sets.
 
-Let S be the number of users. A data set is m, how many of the S - 1 users besides the target hold label 1; m up to half
-suffices. δ of any m is a lower bound. For the upper bound *reveal* the noisy bits of b others to the learner. For
-m = m'..m'+b these b others are m - m' users with label 1 and b - (m - m') users with label 0. Then an exchange remains
-in which m' of the other S - 1 - b users hold label 1. A *kernel* gives the probability that a submission is a 1. One
-`dominating_kernel`, p̃, dominates the kernels of all these exchanges:
+Let S be the number of users. A data set is given by a number m: how many of the S - 1 users besides the target hold
+label 1. As the labels may be swapped, m up to half suffices. The δ of any m is a lower bound of the largest δ. For the
+upper bound *reveal* the noisy bits of b others to the learner. For m = m'..m'+b these b others are m - m' users with
+label 1 and b - (m - m') users with label 0. Then an exchange remains in which m' of the other S - 1 - b users hold
+label 1. A *kernel* gives the probability that a submission is a 1. One `dominating_kernel`, p̃, dominates the kernels
+of all these exchanges:
 
     max over m = m'..m'+b of  δ_{S,m}(ε)  <=  δ(ε) of S - 1 - b others, m' of them with label 1, and the kernel p̃.
 
-In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, V = S (D(p) S/t + α(1-α)), D = g(1-g)/g'², where g(p) is the kernel
-at the share p of noisy ones and t the number of submissions. The kernel p̃ is steeper than g by a share of about ζ =
-b/(4S) · g'/(g(1-g)), which divides D by (1+ζ)². So b is chosen according to how much larger V is than needed. This is a
-heuristic; no certified bound depends on it.
+Let g(p) be the kernel at the share p of noisy ones, t the number of submissions and α the flip probability. In the
+Gaussian limit ε is approximately √(2 ln(1/δ)) / √V with V = S (D(p) S/t + α(1-α)) and D = g(1-g)/g'². The kernel p̃ is
+steeper than g by a share of approximately ζ = b/(4S) · g'/(g(1-g)). This divides D by (1+ζ)². So b is chosen according
+to how much larger V is than needed. This is a heuristic; no certified bound depends on it.
 """
 
 import math
@@ -33,7 +34,7 @@ ROOM = 0.016
 """In large clusters ε is raised by this share above the ε of the worst data set found, so that fewer data sets need an
 evaluation."""
 EXHAUSTIVE = 256
-"""Largest number of sources for which every data set is evaluated."""
+"""Largest number of sources (users whose noisy bits may be submitted) for which every data set is evaluated."""
 _BATCH = 24
 """Largest number of data sets that are evaluated together."""
 _LOOKS = 9
@@ -41,9 +42,11 @@ _LOOKS = 9
 _WIDEST = 0.05
 """Largest share of the sources whose noisy bits are revealed."""
 _SMALLEST = 2000
-"""At least one in this many sources has its bit revealed, so that at most about this many data sets are evaluated."""
+"""At least one in this many sources has its bit revealed, so that at most approximately this many data sets are
+evaluated.
+"""
 _COARSE = 0.25
-"""`change` of `DeltaEvaluator` for blocks with revealed bits, whose upper bound of δ need not be sharp."""
+"""The argument `change` of `DeltaEvaluator` for blocks with revealed bits, whose upper bound of δ need not be sharp."""
 
 
 class BlockEvaluator(DeltaEvaluator):
@@ -54,7 +57,7 @@ class BlockEvaluator(DeltaEvaluator):
 
 @dataclass(frozen=True)
 class DataSetBlock:
-    """The data sets m = `first` to `last`, which are certified together.
+    """The data sets in which m = `first` to `last` users besides the target hold label 1; they are certified together.
 
     ones: the m at which δ is evaluated: `first` to `last`, or `first` alone if bits are revealed.
     evaluator: computes δ at these m. revealed: b, how many other users' noisy bits are revealed to the learner.
@@ -70,8 +73,8 @@ class DataSetBlock:
 
     @cached_property
     def views(self) -> Views:
-        """The laws of what the learner may see, from which δ at any ε is computed; for each m in `ones`, the data set
-        in which m users besides the target hold label 1. Computed at the first use.
+        """The laws of what the learner may see, from which δ at any ε is computed: one for each m in `ones`, for the
+        data set in which m users besides the target hold label 1. They are computed at the first use.
         """
         return self.evaluator.views(self.ones)
 
@@ -105,7 +108,7 @@ class MajoritySources(Sources):
     @property
     def exposed(self) -> Bracket:
         """Bounds of the probability that at least one submission depends on the target's noisy label. A submission can
-        depend on this label only if the user who submits asked the target, which gives the upper bound; the lower bound
+        depend on this label only if the user who submits asked the target. This gives the upper bound; the lower bound
         is 0.
         """
         asks = 1.0 if self.requests is None else some(1.0 / self.sources, self.requests)
@@ -125,8 +128,9 @@ class MajorityCluster(MajoritySources):
         The two values, for each of S users, are D S/t from the random choice of peers and α(1-α) from the flips. S is
         the number of users whose noisy labels can be submitted, t the expected number of submissions, and D =
         g(1-g)/g'². g is the probability that a submission is a 1, as a function of the share of noisy labels that are
-        1, at the mean share. Dividing by g'² turns the variance of a submission into that of an estimate of the share.
-        In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, where V is S times the sum of the two values.
+        1; it is taken at the mean share. Dividing by g'² turns the variance of a submission into that of an estimate of
+        the share. In the Gaussian limit ε is approximately √(2 ln(1/δ)) / √V, where V is S times the sum of the two
+        values.
         """
         p, load = self._share(ones), self.trials * self.rate / self.sources
         [share], [rest] = self.kernel.shares(np.array([p]), 1)
@@ -193,17 +197,17 @@ class MajorityCluster(MajoritySources):
         largest = exact.at(self._worst(exact, epsilon), epsilon).upper
         if largest > delta:
             return False
-        share = log_delta / min(log_delta, math.log(largest)) if largest > 0.0 else 0.0  # ln δ is about -ε² V/2
+        share = log_delta / min(log_delta, math.log(largest)) if largest > 0.0 else 0.0  # ln δ ≈ -ε² V/2
         return self._cover(log_delta, lambda block: block.delta(epsilon) <= delta, share)
 
     def raised(self, delta: Bracket) -> Bracket:
-        """The given bounds of δ(ε), which are for the worst data set found, with a larger upper bound in clusters of
-        more than 256 users.
+        """Bounds of δ(ε) for the worst data set found, as given, but with a larger upper bound in clusters of more than
+        256 users.
 
         All other data sets must then be certified to have at most this δ(ε). The larger this upper bound is, the more
         data sets one evaluation can certify together, so that fewer evaluations are needed. The upper bound is raised
-        by about as much as δ falls if ε grows by 1.6%. As ln δ is about -ε² V/2 with a variance V, this is a factor of
-        1 + 0.032 ln(1/δ), or 1.032 if that is larger.
+        by approximately as much as δ falls if ε grows by 1.6%. As ln δ is approximately -ε² V/2 with a variance V, this
+        is a factor of 1 + 0.032 ln(1/δ), or 1.032 if that is larger.
         """
         if self.sources <= EXHAUSTIVE:
             return delta
@@ -222,7 +226,7 @@ class MajorityCluster(MajoritySources):
         return self.flip_prob + (1.0 - 2.0 * self.flip_prob) * ones / self.sources
 
     def _worst(self, exact: DeltaEvaluator, epsilon: float) -> int:
-        """The m, how many others hold label 1, with the largest δ(ε) of those that are looked at. δ is compared
+        """The number m of others with label 1 for which δ(ε) is largest, of those m that are looked at. δ is compared
         slightly below ε, by a millionth of it, since at ε itself δ may be 0 for every m.
 
         In clusters of up to 256 users, with δ summed from tables, all m are compared. In others nine evenly spaced m
@@ -240,15 +244,15 @@ class MajorityCluster(MajoritySources):
         """Whether all data sets are certified, block by block; False if a block that cannot be made smaller is not
         certified.
 
-        A data set is m, how many others hold label 1; a block is a range of successive m that one evaluation of δ
-        certifies, since the learner is told the noisy labels of some users. The more labels are told, the longer the
-        range, and the larger δ.
+        A data set is given by a number m: how many others hold label 1. A block is a range of successive m that one
+        evaluation of δ certifies. This is possible because the learner is told the noisy labels of some users. The more
+        labels are told, the longer the range, and the larger δ.
 
         Args:
             log_delta: ln of the δ of interest. holds: whether a block is certified; if not, a smaller one is tried.
-            share: guides the size of the blocks and affects speed only. In the Gaussian limit ln δ is about -ε² V/2,
-            where V is the variance of what the learner sees, and telling labels lowers V. `share` times the smallest V
-            of all data sets is taken as the V down to which labels may be told.
+            share: guides the size of the blocks and affects speed only. In the Gaussian limit ln δ is approximately
+            -ε² V/2, where V is the variance of what the learner sees, and telling labels lowers V. `share` times the
+            smallest V of all data sets is taken as the V down to which labels may be told.
         """
         # all data sets before `first` are certified; `trust` times the number of `revealable` bits is tried as b
         exact, first, trust, least = DeltaEvaluator(self, log_delta), 0, 1.0, self.sources // _SMALLEST
@@ -268,12 +272,12 @@ class MajorityCluster(MajoritySources):
         return True
 
     def revealable(self, ones: int, needed: float) -> float:
-        """About how many of the S users' noisy labels may be told to the learner, if `ones` others hold label 1, before
-        δ is too large: an estimate, at most 5% of S.
+        """An estimate of how many of the S users' noisy labels may be told to the learner before δ is too large, if
+        `ones` others hold label 1; at most 5% of S.
 
         The variance that hides the target is S times the sum of two parts: v from the choice of peers, and α(1-α) from
         the flips. If the learner is told b labels, the kernel g, by which submissions depend on noisy labels, is
-        replaced by a steeper one. This divides v by about (1+ζ)², with ζ = b/(4S) · g'/(g(1-g)). g(p) is the
+        replaced by a steeper one. This divides v by approximately (1+ζ)², with ζ = b/(4S) · g'/(g(1-g)). g(p) is the
         probability that a submission is a 1 if a share p of the noisy labels is 1, taken at the mean share.
 
         Args:
@@ -288,7 +292,7 @@ class MajorityCluster(MajoritySources):
 
     def _block(self, first: int, revealed: int, log_delta: float, smallest: bool) -> DataSetBlock | None:
         """A range of data sets that one evaluation of δ certifies: those in which m = `first` to `first` + b others
-        hold label 1. For this the noisy labels of b = `revealed` users are told to the learner.
+        hold label 1. To this end, the noisy labels of b = `revealed` users are told to the learner.
 
         b is reduced if there are fewer users. The rule by which submissions depend on noisy labels is replaced by one
         with which δ(ε) is at least as large, whatever the b labels are. None if no such rule is found, if `revealed` is

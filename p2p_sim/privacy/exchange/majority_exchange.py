@@ -1,7 +1,7 @@
 """The accountant of an exchange in which users submit the majority of several peers' noisy labels.
 
 Each user asks k peers and submits the majority of their noisy labels with probability θ; k is odd, and fixed or drawn.
-`majority_kernel` proves what differs from the label exchange, `majority_cluster` bounds δ over all data sets.
+`majority_kernel` has the proofs that are special to majorities; `majority_cluster` bounds δ over all data sets.
 
 **Other observers.** Whatever an observer sees is computed from noisy labels, which are drawn once. So ε₀, the ε of the
 noisy label alone, holds for every observer; for an eavesdropper it is exact (`Eavesdropper`). A peer who does not see
@@ -31,7 +31,7 @@ LARGEST_CLUSTER = 1_000_000
 NOISE_ALONE = "noise alone: "
 """The beginning of the words for how bounds are computed if only ε₀ is known; the reason follows."""
 ELSEWHERE = "users submit the majority of several labels"
-"""The reason that reports give if, with faults, only the noise on a label protects."""
+"""The reason that reports give if network faults leave only the noise to protect a label."""
 PeerWeights = tuple[tuple[int, float], ...]
 """(k, probability) for each number k of peers that a user may ask."""
 Peers = int | Mapping[int, float] | PeerWeights
@@ -133,7 +133,7 @@ def calibrate_majority(
 
     Args:
         sizes: cluster sizes, each at least 2. sampling_rate: θ. peers: k, or the probability of each k.
-        epsilon, delta: the target.
+        epsilon, delta: the (ε, δ) to certify.
     """
     check_delta(delta)
     check_positive_epsilon(epsilon)

@@ -1,16 +1,17 @@
 """Kernels: the probability that a submission is a 1, as a function of how many of all users' noisy labels are 1.
 
-A user asks k peers, k odd, uniformly with replacement, herself included. If N of the n noisy labels are ones, her
-submission is a one with probability g_k(N/n), where g_k(p) = Pr[Bin(k, p) > k/2]. If k is drawn first, the probability
-is g(N/n), where g is a mixture of the g_k. g is increasing, g(0) = 0 and g(1-p) = 1 - g(p). Given N, submissions are
-independent. The label exchange is k = 1, where g(p) = p.
+A user asks an odd number k of peers, drawn uniformly with replacement, herself included. If N of the n noisy labels are
+ones, her submission is a one with probability g_k(N/n), where g_k(p) = Pr[Bin(k, p) > k/2]. If k is drawn at random
+first, the probability is g(N/n), where g is a mixture of the g_k. g is increasing, g(0) = 0 and g(1-p) = 1 - g(p).
+Given N, submissions are independent. The label exchange is the case k = 1, where g(p) = p.
 
 **Most facts of the label exchange need only that g increases.** Let A and B be the laws of the number of ones among t
-submissions if the target's noisy bit is 0 and 1. This number is a sufficient statistic. The binomial kernel is totally
-positive in (ones, N), so that B/A is monotone, and the learner's best event is "fewer than so many ones" or its
-complement. δ given t does not decrease in t. Fresh peers in further rounds are further submissions. By g(1-p) = 1 -
-g(p), swapping the labels maps data sets onto each other. A sum over some X only (`direct_sum`) uses the number of users
-on whose bits the submissions depend: at most k t peers.
+submissions if the target's noisy bit is 0 and 1, respectively. This number is a sufficient statistic. The binomial
+kernel is totally positive in (ones, N), so that B/A is monotone, and the learner's best event is "fewer than so many
+ones" or its complement. δ given t does not decrease in t. Fresh peers in further rounds are further submissions. By
+g(1-p) = 1 - g(p), swapping the labels maps data sets onto each other. Let X be the number of ones among the other noisy
+bits. The module `direct_sum` sums over some values of X only; its error bound uses the number of users on whose bits
+the submissions depend, which is at most k t.
 
 **One fact needs a linear g:** a submission fetched from a source whose bit is revealed can be told apart, and leaves a
 smaller exchange. For other g, the following comparison replaces this fact:
@@ -48,7 +49,7 @@ from p2p_sim.privacy.binomial_windows import UNIT, Floats
 LARGEST_PEERS = 41
 """Largest number k of peers that a user may ask."""
 _MARGIN = 1e-12
-"""Relative margin for the rounding of ratios p(x+1)/p(x), whose error is some 1e-14."""
+"""Relative margin for the rounding of ratios p(x+1)/p(x), whose error is approximately 1e-14."""
 
 
 class Shares(NamedTuple):
@@ -116,7 +117,7 @@ class MajorityKernel(SmoothKernel):
         """Upper bound of the relative error of the probabilities that `shares` gives.
 
         Let u = 2^-53. The share p of ones and q = 1 - p are off by u each, which counts up to k times in their powers,
-        k being the largest number of peers. Each of two powers adds 2u, products and weights add some u, and each term
+        k being the largest number of peers. Each of two powers adds 2u, products and weights add a few u, and each term
         summed adds u.
         """
         return (self.requests + sum((k + 1) // 2 for k, _ in self.weights) + 16.0) * UNIT
@@ -181,8 +182,8 @@ class TabulatedKernel(Kernel):
 
 
 def dominating_kernel(kernel: Kernel, sources: int, *, revealed: int, first: int, last: int) -> TabulatedKernel | None:
-    """A law of submissions that is at least as bad for privacy as the given one, for all noisy labels of b users that
-    are told to the learner.
+    """A law of submissions that is at least as bad for privacy as the given one, whatever the noisy labels of b users
+    are that are told to the learner.
 
     So one evaluation of δ certifies all data sets that differ in these b users. If r of their labels and x of the
     others are 1, a submission is a 1 with probability g((r + x)/S). The result is a table of a probability p̃(x) by x
@@ -199,7 +200,7 @@ def dominating_kernel(kernel: Kernel, sources: int, *, revealed: int, first: int
     start = -(window // 2)
     rise = scipy.ndimage.maximum_filter1d(share[1:] / share[:-1], window, origin=start)[:count] * (1.0 + _MARGIN)
     fall = scipy.ndimage.minimum_filter1d(rest[1:] / rest[:-1], window, origin=start)[:count] * (1.0 - _MARGIN)
-    # from the middle, where p̃/(1-p̃) is g(x/S)/(1-g((x+b)/S)), by the smallest steps up and down
+    # p̃/(1-p̃) is g(x/S)/(1-g((x+b)/S)) in the middle; from there go up and down by the smallest steps
     middle = count // 2
     value = centre = float(share[middle] / (share[middle] + rest[middle + revealed]))
     above, below = [], []

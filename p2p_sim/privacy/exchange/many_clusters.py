@@ -2,8 +2,9 @@
 
 The smallest cluster has S users. In a larger cluster, of n users, reveal to the learner the noisy bits of all but S
 users, and which submissions carry these bits. What remains is the exchange of the smallest cluster with another number
-of submissions, t ~ Bin(n, θS/n). So δ is at most Σ_t Pr[t] δ_t, where δ_t is the largest δ over data sets for t
-submissions from S sources (users whose noisy bits submissions may carry). One table of δ_t serves all θ and sizes.
+of submissions, t ~ Bin(n, θS/n), where θ is the probability that a user submits. So δ is at most Σ_t Pr[t] δ_t, where
+δ_t is the largest δ over data sets for t submissions from S sources (users whose noisy bits may be submitted). One
+table of δ_t serves all θ and sizes.
 
 Where the table is too large, clusters of similar sizes form a group. δ_t does not decrease in t, as dropping a
 submission is post-processing. So take the exchange of the group's smallest cluster with t ~ Bin(n, θ), where n and θ
@@ -29,16 +30,16 @@ _MOST = 256
 _STEP = 32
 """The largest t of a table is rounded up to a multiple of this number, so that cached tables are reused."""
 _TAIL = -36.0
-"""ln of the probability of numbers t that may be left out; this probability is added to δ."""
+"""ln of the total probability of those t that may be left out; this probability is added to δ."""
 
 
 def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> list[float] | None:
-    """For each ε a certified δ that holds in each of these clusters, from one table of δ for each number of
-    submissions; None if that cannot be done.
+    """For each ε a certified δ that holds in each of the given clusters, from a table with a δ for each number of
+    submissions; None if there is no such table.
 
-    The table is for the smallest cluster. In a larger one, all noisy labels but as many as the smallest cluster has are
-    told to the learner. This leaves the smallest cluster with another law of the number of submissions. None if the
-    table would be too large, if α is 0, or if the clusters differ in α.
+    The table is for the smallest cluster. In a larger cluster, the learner is told all noisy labels but as many as the
+    smallest cluster has. What is left is the smallest cluster with another law of the number of submissions. There is
+    no table if it would be too large, if α is 0, or if the clusters differ in α.
 
     Args:
         settings: for each cluster, at least one, its number of users, α and the law of the number of submissions.
@@ -47,7 +48,8 @@ def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> li
     sources, flip_prob = min(s.sources for s in settings), settings[0].flip_prob
     if sources > _LARGEST or flip_prob == 0.0 or {s.flip_prob for s in settings} != {flip_prob}:
         return None
-    # the law of t from `sources` sources in each cluster, with all other bits revealed, rounded up
+    # for each cluster the law of the number t of submissions from `sources` users, with all other bits revealed;
+    # rounded up
     laws = [
         SubmissionCounts.of(
             s.trials, share_of(s.rate, sources, s.sources, up=True), sources, log_tail=_TAIL, log_delta=_TAIL
@@ -114,9 +116,9 @@ def _views(sources: int, flip_prob: float, most: int) -> DirectViews:
     """Tables of the probabilities of k ones among t submissions, for t = 1..most: rows sorted by t, a column for each
     data set.
 
-    A data set is m, how many users besides the target hold label 1; m up to half is enough, since the two labels may be
-    swapped. The rows have no weights for an average over t: the field `upper` is 1. The field `lower`, which else holds
-    weights, is t - 1 and shows where each t begins.
+    A data set is given by a number m: how many users besides the target hold label 1. As the two labels may be swapped,
+    m up to half is enough. The rows have no weights for an average over t: the field `upper` is 1. The field `lower`,
+    which else holds weights, is t - 1 and shows where each t begins.
 
     Args:
         sources: number of users, the target among them. flip_prob: α.

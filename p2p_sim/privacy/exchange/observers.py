@@ -61,7 +61,8 @@ class Eavesdropper(Accountant):
         """Whether the bounds are about an eavesdropper who reads each noisy label with its owner, for whom they are
         exact.
 
-        Else they are about another observer, who sees at most as much; only the upper bounds say something about her.
+        If not, they are about another observer, who sees at most as much; only the upper bounds say something about
+        her.
         """
         return self.observer == "eavesdropper"
 
@@ -106,8 +107,8 @@ class TimedLearner(Accountant):
     """A learner who also sees when each submission arrives.
 
     If latencies depend on the link (distance, retries, load), times may reveal whom a user asked; then only ε₀, the ε
-    of the noisy label alone, holds. If start times and latencies do not depend on the peers asked, the learner's bounds
-    hold.
+    of the noisy label alone, holds. If start times and latencies do not depend on whom a user asks, the bounds for a
+    learner without times hold.
 
     Args:
         exchange: the exchange in one cluster.
@@ -191,8 +192,8 @@ class Peer(FlippedLabels):
         """Bounds of δ(ε) = q max(0, 1-α-αe^ε), equal up to rounding. q is the probability that the peer asks the
         target, and the other factor the δ(ε) of the target's noisy label alone, α being the flip probability.
 
-        The peer asks k of the cluster's n users, each drawn uniformly and independently, so that q = E[1-(1-1/n)^k],
-        the mean over k, if k is drawn, too; for k = 1 it is 1/n.
+        The peer asks k of the cluster's n users, each drawn uniformly and independently, so that q = 1-(1-1/n)^k; if k
+        is drawn, too, q is the mean of this over k. For k = 1 it is 1/n.
         """
         check_epsilon(epsilon)
         local, n = local_delta(self.flip_prob, epsilon), self.cluster_size
@@ -241,7 +242,8 @@ class Coalition(Accountant):
     def delta(self, epsilon: float) -> Bracket:
         """Bounds of the coalition's δ(ε), the largest over all data sets.
 
-        It is the mean of δ(ε) in two cases: a member asked the target, or no member did.
+        It is the mean of δ(ε) over two cases, weighted by their probabilities: a member asked the target, or no member
+        did.
         """
         check_epsilon(epsilon)
         e = self.exchange
@@ -257,7 +259,7 @@ class Coalition(Accountant):
         return outward(lower, upper)
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified for all data sets; False may mean that it holds but could not be certified."""
+        """Whether (ε, δ) is certified for all data sets; False: (ε, δ) fails, or could not be certified."""
         check_delta(delta)
         check_epsilon(epsilon)
         return not self._met_exceeds(epsilon, delta) and super().satisfies(epsilon, delta)
@@ -295,8 +297,8 @@ def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
     the protocol.
 
     In small clusters, or for α = 0, δ(ε) is computed from all that the members can know, and inverted. In other
-    clusters the bounds come from two exchanges without colluding users. In one, the members forget what they got. In
-    the other, they know the largest number of noisy labels that they can have got.
+    clusters the bounds come from two exchanges without colluding users. In one exchange, the members forget what they
+    got. In the other, they know the largest number of noisy labels that they can have got.
     """
     exchange, members = coalition.exchange, coalition.members
     if not (enumerable(exchange.cluster_size, members) or math.isinf(coalition.pure_epsilon)):
@@ -323,7 +325,7 @@ def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
     alpha, local = exchange.flip_prob, coalition.pure_epsilon
     forgotten, revealed = bracketing_exchanges(exchange.cluster_size, alpha, exchange.sampling_rate, members)
     met, log_delta = coalition._met, 8.0 * math.floor(math.log(delta) / 8.0)
-    # an upper bound of ε: as if the owner of each message were known
+    # an upper bound of ε: the ε of an observer who knows the owner of each message
     direct = cross(lambda epsilon: local_delta(alpha, epsilon).upper > delta, alpha).below
 
     def unasked_delta(epsilon: float, upper: bool) -> float:

@@ -43,13 +43,13 @@ from p2p_sim.privacy.randomized_response import local_epsilon, outward
 EXHAUSTIVE = 2048
 """Up to this number of sources, all data sets are searched for the worst, whatever number of evaluations this takes."""
 _EXPECTED = 4096
-"""The search in full also needs at most this number of expected submissions."""
+"""All data sets are searched only if there are also at most this number of expected submissions."""
 _ROOM = (0.004, 0.001, 0.0003)
 """Where evaluations are limited, the ε of m = 0 is raised by one of these shares, so that fewer evaluations are
 needed."""
 _LOOKS = 24
 """Limit of evaluations: a first attempt is made only if fewer evaluations than this are expected. It ends after twice
-as many."""
+this number."""
 _BATCH = 24
 """Speed only: largest number of data sets that are evaluated together."""
 _WORTH = 12
@@ -80,7 +80,7 @@ class CoverPlan:
     """Proposes blocks to certify: a heuristic. It decides how many evaluations are needed, and how tight the result is.
 
     exchange: the exchange whose data sets are certified. exact: the evaluator for blocks with b = `least`, other than
-    quick looks. least: smallest b. needed: the variance V at which δ is about the target δ.
+    quick looks. least: smallest b. needed: the variance V at which δ is approximately the target δ.
     """
 
     exchange: Sources
@@ -89,16 +89,16 @@ class CoverPlan:
     needed: float
 
     def blocks(self, first: int, trust: float) -> list[CoverBlock]:
-        """One or two proposals of which data sets to certify next, the quicker first; a second one is for the same data
-        sets.
+        """One or two proposals of which data sets to certify next, the quicker first; both are for the same data sets.
 
-        A data set is m, how many users besides the target hold label 1. If the noisy labels of b others are told to the
-        learner, one evaluation of δ at m certifies m to m + b. Where few may be told, several m are evaluated together.
-        A quick proposal has a coarser upper bound of δ, so that it may fail where the other one succeeds.
+        A data set is given by m: how many users besides the target hold label 1. If the noisy labels of b others are
+        told to the learner, one evaluation of δ at m certifies m to m + b. Where few labels may be told, several m are
+        evaluated together. A quick proposal has a coarser upper bound of δ, so that it may fail where the other one
+        succeeds.
 
         Args:
-            first: smallest m that is not certified yet. trust: in (0, 1]; the largest b at which the evaluation should
-            still succeed is estimated, and multiplied by `trust` to be on the safe side.
+            first: smallest m that is not certified yet. trust: in (0, 1]. The largest b at which the evaluation should
+            still succeed is estimated; to be on the safe side, this estimate is multiplied by `trust`.
         """
         exchange, least, half = self.exchange, self.least, (self.exchange.sources - 1) // 2
         # reveal b bits: if the estimate is right, δ of m at S - b sources is still below the target. If t has a single
@@ -118,15 +118,14 @@ class CoverPlan:
         # up to the m from which revealing is faster; a single m where δ is not computed from tables
         count = next((c for c in range(4, batch, 4) if trust * self.revealable(first + c) > few), batch)
         block = CoverBlock(range(first, half + 1, least + 1)[: count if self.exact.direct else 1], least)
-        # where V is larger than needed, try a quick look first: ln δ may grow by a share of 1 - needed/V, of which
-        # 0.4 are used
+        # where V is larger than needed, try a quick look first: ln δ may grow by a share of 1 - needed/V, of which 40%
+        # are used
         larger = exchange.sources * sum(exchange.variances(first))
         change = min(-0.4 * self.exact.log_delta * (1.0 - self.needed / larger), 1.0)
         return [replace(block, change=change), block] if change > 2.0 * NARROW and not least else [block]
 
     def most_looks(self, half: int) -> int:
-        """Limit of the number of evaluations of δ by which the data sets m = 1 to `half` (m others hold label 1) are to
-        be certified.
+        """Limit of the number of evaluations of δ, to certify the data sets in which 1 to `half` others hold label 1.
 
         It is 48. It is 0, so that nothing is tried, if 24 or more evaluations are expected to be needed.
         """
@@ -137,8 +136,8 @@ class CoverPlan:
         return 2 * _LOOKS if expected < _LOOKS else 0
 
     def revealable(self, ones: int) -> float:
-        """About how many other users' noisy labels may be told to the learner, if m = `ones` others hold label 1,
-        before δ exceeds the δ that is to be certified: an estimate.
+        """An estimate of how many other users' noisy labels may be told to the learner before δ exceeds the δ that is
+        to be certified, if m = `ones` others hold label 1.
 
         In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, where the variance V of what the learner sees falls with
         each label that is told. The result is the number of labels at which V falls to the value that belongs to that
@@ -177,8 +176,8 @@ class ClusterExchange(Sources):
         flip_prob: α, 0 or in [1e-300, 1/2].
         trials, rate: the number t of submissions that carry a source's noisy bit is Bin(trials, rate).
 
-    With α = 0, δ(ε) is for every ε the probability that somebody submits the target's label. No data set exceeds it,
-    even if the learner knows whose label each submission carries. m = 0 attains it: a submitted 1 is the target's
+    With α = 0, δ(ε) is for every ε the probability that somebody submits the target's label. No data set has a larger
+    δ, even if the learner knows whose label each submission carries. m = 0 attains it: a submitted 1 is the target's
     label.
     """
 
@@ -202,9 +201,9 @@ class ClusterExchange(Sources):
             """Raises the upper bound of δ at each ε of `profile` so that it holds in the data sets of a block, too;
             returns True.
 
-            A data set is m, how many users besides the target hold label 1. A block is several m that are certified
-            together; for this, some users' noisy labels may be revealed to the learner, which never lowers δ. If no
-            label is revealed, the lower bounds of δ are raised as well.
+            A data set is given by m: how many users besides the target hold label 1. A block is several data sets that
+            are certified together; for this, some users' noisy labels may be revealed to the learner, which never
+            lowers δ. If no label is revealed, the lower bounds of δ are raised as well.
             """
             evaluator = self._evaluator(block, log_delta)
             views = evaluator.views(block.ones)
@@ -218,7 +217,7 @@ class ClusterExchange(Sources):
         # δ of m = 0, raised where another data set has a larger δ
         include(ZEROS)
         if not self._cover(targets, log_delta, include):
-            # the limit was reached: anew, with `least_revealed` bits revealed everywhere
+            # the limit was reached: start anew, with `least_revealed` bits revealed everywhere
             targets[:] = zero
             include(self._zeros_revealed)
             self._cover(targets, log_delta, include, least=self.least_revealed, limited=False)
@@ -245,7 +244,7 @@ class ClusterExchange(Sources):
         evaluator = DeltaEvaluator(self, log_delta)
         lower = evaluator.cross(ZEROS.ones, delta, 0.0, upper=False).above
         upper = evaluator.cross(ZEROS.ones, delta, lower, upper=True).below
-        # where evaluations are limited raise ε by `room`: then V of the other data sets may be smaller by (1 + room)²
+        # where evaluations are limited, raise ε by a share `room`; others' V may then fall by the factor (1 + room)²
         variance_share = 1.0
         if not self.searched_in_full:
             # the largest room that costs less than revealing `least_revealed` bits; 0 if none does
@@ -260,9 +259,9 @@ class ClusterExchange(Sources):
             """Raises the upper bound that `epsilon` computes, if needed, so that (ε, δ) holds in the data sets of a
             block, too; returns True.
 
-            A data set is m, how many users besides the target hold label 1. A block is several m that are certified
-            together; for this, some users' noisy labels may be revealed to the learner, which never lowers δ. If ε is
-            raised and no label is revealed, the lower bound of ε may be raised as well.
+            A data set is given by m: how many users besides the target hold label 1. A block is several data sets that
+            are certified together; for this, some users' noisy labels may be revealed to the learner, which never
+            lowers δ. If ε is raised and no label is revealed, the lower bound of ε may be raised as well.
             """
             nonlocal lower
             evaluator, upper = self._evaluator(block, log_delta), targets[0].epsilon
@@ -276,7 +275,7 @@ class ClusterExchange(Sources):
 
         # ε is raised where another data set has a larger ε
         if not self._cover(targets, log_delta, include, variance_share=variance_share):
-            # the limit was reached: anew, with `least_revealed` bits revealed everywhere
+            # the limit was reached: start anew, with `least_revealed` bits revealed everywhere
             targets[0] = PrivacyTarget(lower, delta)
             include(self._zeros_revealed)
             self._cover(targets, log_delta, include, least=self.least_revealed, limited=False)
@@ -300,7 +299,7 @@ class ClusterExchange(Sources):
         def include(block: CoverBlock) -> bool:
             return self.check(block, log_delta, targets)
 
-        # a rough δ of m = 0 certifies m = 0 if it is small, and shows the V needed, as ln δ is about -ε² V/2
+        # a rough δ of m = 0 certifies m = 0 if it is small, and shows which V is needed, as ln δ is about -ε² V/2
         rough = DeltaEvaluator(self, log_delta, 0.5).at(0, epsilon).upper
         if rough > delta and not include(ZEROS):
             return False
@@ -360,15 +359,15 @@ class ClusterExchange(Sources):
         return CoverBlock(ZEROS.ones, self.least_revealed)
 
     def _evaluator(self, block: CoverBlock, log_delta: float) -> DeltaEvaluator:
-        """The object that computes δ for a block of data sets, which are numbers m of users besides the target with
-        label 1.
+        """The object that computes δ for a block of data sets, each given by a number m of users besides the target
+        with label 1.
 
         The block reveals the noisy labels of b users to the learner, which never lowers δ. Of S users whose labels can
-        be submitted, S - b remain. Before, each of `trials` possible submissions took place with probability `rate`;
-        now it counts only if it carries the label of one of the S - b users, so that the rate is multiplied by (S-b)/S,
-        rounded up. A block may be marked as a quick look, a faster evaluation with a coarser upper bound. A quick look
-        keeps a rate of 1: then the number of submissions has a single value, and δ is no lower, as dropping submissions
-        is post-processing.
+        be submitted, S - b remain. In the exchange, each of `trials` possible submissions takes place with probability
+        `rate`. Here it counts only if it carries the label of one of the S - b users. So the rate is multiplied by
+        (S-b)/S, rounded up. A block may be marked as a quick look, a faster evaluation with a coarser upper bound. A
+        quick look keeps a rate of 1: then the number of submissions has a single value, and δ is no lower, as dropping
+        submissions is post-processing.
 
         Args:
             log_delta: ln of the δ of interest; sums leave out what is far below it.
@@ -400,10 +399,10 @@ class ClusterExchange(Sources):
     ) -> bool:
         """Certifies all data sets from m = 1 + `least` to m = (S-1)/2, block by block; returns whether this succeeded.
 
-        m is how many of the S - 1 users besides the target hold label 1. A block is several successive m whose δ is
-        bounded by one or a few evaluations, in which the noisy labels of b users are revealed to the learner; this
-        never lowers δ. A heuristic proposes the blocks. Some are quick looks, faster evaluations with a coarser upper
-        bound; if one fails, fewer labels are revealed.
+        m is how many of the S - 1 users besides the target hold label 1. A block is several successive m. One or a few
+        evaluations bound their δ; there the noisy labels of b users are revealed to the learner, which never lowers δ.
+        A heuristic proposes the blocks. Some are quick looks, faster evaluations with a coarser upper bound; if one
+        fails, fewer labels are revealed.
 
         Args:
             targets: pairs (ε, δ) against which quick looks are checked; `include` may raise them. log_delta: ln of the

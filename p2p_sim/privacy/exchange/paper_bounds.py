@@ -1,4 +1,4 @@
-"""The clustering paper's own bounds on the learner's ε, for comparison with the exact value.
+"""Bounds of the clustering paper (Esfandiari et al.) on the learner's ε, for comparison with the exact value.
 
 A bound of the paper is stated only where all its conditions hold; otherwise the first condition that fails is named.
 """
@@ -37,7 +37,7 @@ def lemma9_stated(
         applies: number of classes, network faults, rounds, who observes. The default is the exchange of the paper.
 
     Returns:
-        `epsilon` is None if a condition fails, which is then in `fails`.
+        `epsilon`, or None if a condition fails; `fails` is then this condition.
     """
     fails = first_failure(PAPER, situation)
     if fails is not None:
@@ -47,7 +47,7 @@ def lemma9_stated(
         return Stated(None, _LEMMA9_DELTA)
     if alpha <= 0.0 or s < 2.0 / alpha:
         return Stated(None, _LEMMA9_SIZE)
-    # ξ: how far the number of positive labels may deviate, in standard deviations (about)
+    # ξ: approximately how many standard deviations the number of positive labels may deviate
     xi = math.sqrt(-math.log(delta) * 4.0 * (alpha + 1.0 / s) * (1.0 - alpha) / alpha)
     if xi > 3.0 * alpha * math.sqrt(theta * s * (1.0 - alpha)):
         return Stated(None, _LEMMA9_DEVIATION)
@@ -60,8 +60,8 @@ def lemma9_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, de
     """The ε at δ that Lemma 9 of the clustering paper states for the learner in one cluster of s users, or None where a
     condition of the lemma fails.
 
-    δ fixes ξ through δ = exp(-αξ² / (4(α + 1/s)(1-α))), and ε = θ ln(e + 3/(sα)) + √θ ξ ln(1 + 3/√(sα)). Conditions: 0
-    < δ < 1, s ≥ 2/α and ξ ≤ 3α√(θs(1-α)).
+    δ fixes ξ through δ = exp(-αξ² / (4(α + 1/s)(1-α))), and ε = θ ln(e + 3/(sα)) + √θ ξ ln(1 + 3/√(sα)). Conditions:
+    0 < δ < 1, s ≥ 2/α and ξ ≤ 3α√(θs(1-α)).
 
     Args:
         cluster_size: s. flip_prob: α. sampling_rate: θ. delta: δ.
@@ -103,18 +103,18 @@ def theorem3(cluster_size: int, sampling_rate: float) -> Theorem3 | None:
 def theorem3_stated(
     cluster_size: int, flip_prob: float, sampling_rate: float, delta: float, situation: Situation = IDEAL
 ) -> Stated:
-    """The ε that Theorem 3 of the clustering paper states where the smallest cluster has s users, or the first
-    condition that fails.
+    """The ε that Theorem 3 of the clustering paper states if the smallest cluster has s users, or the first of the
+    theorem's conditions that fails.
 
-    The theorem fixes α = 4√2 ln s / √(θs), at most 1/2, and δ = 1/s². The theorem applies if the given α and δ are at
-    least as large as these.
+    The theorem fixes α = 4√2 ln s / √(θs), at most 1/2, and δ = 1/s². It applies if the given α and δ are at least as
+    large as these two values.
 
     Args:
         cluster_size: s. flip_prob: α. sampling_rate: θ. delta: δ. situation: what else decides whether the theorem
         applies: number of classes, network faults, rounds, who observes. The default is the exchange of the paper.
 
     Returns:
-        `epsilon` is None if a condition fails, which is then in `fails`.
+        `epsilon`, or None if a condition fails; `fails` is then this condition.
     """
     fails = first_failure(PAPER, situation)
     if fails is not None:

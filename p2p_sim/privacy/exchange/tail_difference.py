@@ -1,11 +1,12 @@
 """δ as a difference of two tail probabilities at one cut-off, for large clusters, one data set at a time.
 
 Among t submissions k carry a 1; A(k) and B(k) are the probabilities of k if the target's noisy bit is 0 and if it is 1.
-Let f be the law of X, the number of noisy ones among the others, and S the number of sources. Then
-A(k) = Σ_x f(x) Bin(k; t, x/S), and B(k) has f(x-1) in place of f(x). So B(k)/A(k) is the mean of f(x-1)/f(x) given k
-under A. f is log-concave, so f(x-1)/f(x) increases in x. The binomial kernel is totally positive of order 2, so x given
-k increases stochastically in k. Hence B(k)/A(k) increases in k. The event that gives δ is therefore "at most k* ones"
-(evidence of label 0) or "at least k* ones" (of label 1). Bisection finds the cut-off k*; the tails are sums over X of
+Let f be the law of X, the number of other users' noisy bits that are 1, and S the number of users whose noisy bits may
+be submitted. Then A(k) = Σ_x f(x) Bin(k; t, x/S), where Bin(k; t, p) is the probability of k ones among t draws, each 1
+with probability p. B(k) has f(x-1) in place of f(x). So B(k)/A(k) is the mean of f(x-1)/f(x) given k under A. f is
+log-concave, so f(x-1)/f(x) increases in x. The binomial kernel is totally positive of order 2, so x given k increases
+stochastically in k. Hence B(k)/A(k) increases in k. The event that gives δ is therefore "at most k* ones" (evidence of
+label 0) or "at least k* ones" (evidence of label 1). Bisection finds the cut-off k*; the tails are sums over X of
 incomplete beta functions I.
 
 Errors. Three rounding errors are proved: those of the law of X (`NoisyOnes.error`), of the sums, and of the argument of
@@ -89,7 +90,7 @@ class CutOffViews:
         Args:
             world: the users besides the target: how many hold label 0 and label 1, and α. submissions: the numbers t of
             submissions at which δ is evaluated, with their weights. quadrature: whether the tails, too, are sums over
-            every h-th X, and cut-offs remain unchecked; this is faster, for searching, not for reporting.
+            every h-th X, and cut-offs remain unchecked. This is faster; it is for searches, not for reported bounds.
         """
         # all values of X, and the relative error of a sum over them
         law = world.noisy_ones(submissions.log_tail)
@@ -149,13 +150,13 @@ class CutOffViews:
         # a term of δ is positive for k with B(k)/A(k) > lose/keep (direction 1), or with B(k)/A(k) < keep/lose
         # (direction 0)
         threshold = math.log1p((lose - keep) / keep)
-        # added once, as the exact probabilities of all t, which lie between the lower and upper weights, sum to 1
+        # added once for all t: their exact probabilities, which lie between the lower and upper weights, sum to 1
         missed = (keep + lose) * self.missed
         lower, upper = np.full((1, 2), -missed), np.full((1, 2), self.submissions.lost + missed)
         guesses: list[int | None] = [None, None]
         for t, low, high in zip(self.submissions.counts, self.submissions.lower, self.submissions.upper, strict=True):
             if t == 0:
-                continue  # nothing is seen
+                continue  # without submissions, the learner sees nothing
             for direction in (0, 1):
                 cut = self._cut(t, threshold if direction else -threshold, guesses[direction])
                 guesses[direction] = cut

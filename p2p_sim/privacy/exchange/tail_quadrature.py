@@ -1,12 +1,12 @@
 """Sums Σ_x Pr[X = x] F(p(x)) of a binomial tail F from few values of F, with a certified error.
 
 X is how many users besides the target have a noisy label of 1, and p(x) is the probability that a submission is then a
-1. F(p) = Pr[Bin(t, p) <= k], or its complement, is a polynomial in p. The range of p is cut into pieces [c-h, c+h]. In
-each piece, F is interpolated at N Chebyshev points, so that the sum over x becomes a sum over these points. The points'
-weights are moments of X, and depend on neither k nor t. For complex z = v + iw, |F(z)| <= (|z| + |1-z|)^t, and
-|z| + |1-z| is at most 1 + w²/(2v(1-v)). Take any ρ > 1. Then |F| is at most M = exp(t w²/(2v(1-v))) within the ellipse
-whose half axes are h(ρ + 1/ρ)/2 and h(ρ - 1/ρ)/2. Interpolation is then off by at most 4 M ρ^(1-N)/(ρ-1) (Trefethen,
-Approximation Theory, 8.2).
+1. For t submissions, F(p) = Pr[Bin(t, p) <= k], or its complement, is a polynomial in p. The range of p is cut into
+pieces [c-h, c+h]. In each piece, F is interpolated at N = `POINTS` Chebyshev points, so that the sum over x becomes a
+sum over these points. The points' weights are moments of X that depend on neither k nor t. For complex z = v + iw,
+|F(z)| <= (|z| + |1-z|)^t, and |z| + |1-z| is at most 1 + w²/(2v(1-v)). Take any ρ > 1. Then |F| is at most M =
+exp(t w²/(2v(1-v))) within the ellipse whose half axes are h(ρ + 1/ρ)/2 and h(ρ - 1/ρ)/2. Interpolation is then off by
+at most 4 M ρ^(1-N)/(ρ-1) (Trefethen, Approximation Theory, 8.2).
 """
 
 import math
@@ -43,7 +43,7 @@ class TailQuadrature:
 
     points: (N, pieces) values of p in (0, 1). at, above: weights of these points for the mean over X and over X + 1.
     mass: (pieces,) the larger of Pr[p(X) in the piece] and Pr[p(X + 1) in the piece].
-    off: error of an interpolated value of F.
+    off: bound of the error of an interpolated value of F.
     """
 
     points: Floats

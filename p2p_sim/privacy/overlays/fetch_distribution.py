@@ -2,22 +2,24 @@
 
 User i fetches from user j with probability W[i, j]. The learner knows W, which does not depend on labels. Users choose
 independently. To bound what is seen of the *target* v, reveal all noisy bits (noisy labels) except hers. A submission
-of user i is then 1 with probability p_i if v's bit is 0 (the law B_i), and p_i + W[i, v] if v's bit is 1 (the law A_i).
-Users with W[i, v] = 0 show nothing. Let α be the flip probability, and rate_i the probability that user i's submission
-arrives. With keep = 1-α-αe^ε, r = (e^ε(1-α)-α)/keep and any τ,
+of user i is then 1 with a probability p_i, which follows from the revealed bits, if v's bit is 0 (the law B_i). It is 1
+with probability p_i + W[i, v] if v's bit is 1 (the law A_i). Users with W[i, v] = 0 show nothing. Let α be the flip
+probability, and rate_i the probability that user i's submission arrives. With keep = 1-α-αe^ε, r = (e^ε(1-α)-α)/keep
+and any τ,
 
     δ(ε) <= keep · ( Σ_i rate_i W[i,v] Pr[p_i < τ or p_i + W[i,v] > 1-τ] + sup HS_r(⊗ A_i || ⊗ B_i) ),
 
-where HS_r is the hockey-stick divergence. Let w = W[i, v]. The sum charges the users whose p_i lies outside [τ, 1-τ-w]:
-they show whether they fetched v's bit, and, if so, the bit. The supremum is over all p_i in [τ, 1-τ-w]. There the pair
-(Bernoulli(p+w), Bernoulli(p)) is a post-processing of the *three-point pair*, two laws on three outcomes with
-probabilities (τ, 1-2τ-w, τ+w) and (τ+w, 1-2τ-w, τ): show 0 at the first outcome, 1 at the last, and 1 with probability
-(p-τ)/(1-2τ-w) in the middle. So the product of the three-point pairs bounds every product, also where some users' p_i
-lie at one end of the interval and other users' p_i at the other end. `symmetric_pairs.Levels` combines several τ.
+where HS_r is the hockey-stick divergence at the ratio r. Let w = W[i, v]. The sum charges the users whose p_i lies
+outside [τ, 1-τ-w]: they show whether they fetched v's bit, and, if so, the bit. The supremum is over all p_i in
+[τ, 1-τ-w]. There the pair (Bernoulli(p+w), Bernoulli(p)) is a post-processing of the *three-point pair*, two laws on
+three outcomes with probabilities (τ, 1-2τ-w, τ+w) and (τ+w, 1-2τ-w, τ): show 0 at the first outcome, 1 at the last, and
+1 with probability (p-τ)/(1-2τ-w) in the middle. So the product of the three-point pairs bounds every product, also
+where some users' p_i lie at one end of the interval and other users' p_i at the other end. `symmetric_pairs.Levels`
+combines several τ.
 
 Three more bounds hold, and the least of all bounds counts:
 - Reveal who fetched from whom: δ(ε) <= Pr[somebody submits v's bit] · δ₀(ε), where δ₀ = max(0, 1-α-αe^ε).
-- In a sparse overlay, `sparse_neighbourhood` reveals only the bits that are not used by their own fetcher alone.
+- In a sparse overlay, `sparse_neighbourhood` assigns each bit to one fetcher; it reveals bits that others may use.
 - In a dense table, the others' bits and the choices hide v's bit together: `moved_bit`.
 """
 
@@ -45,9 +47,9 @@ from p2p_sim.privacy.where_bounds_hold import REALISED as REALISED_REQUIRED
 ANY_FETCHES = "any fetch distribution"
 """First words of the `basis` of every bound of this module."""
 _NEARLY = 0.99
-"""Where ε is above this share of ε₀, the ε of the noise on a label alone, ε₀ itself is stated."""
+"""If ε is above this share of ε₀ (the ε of the noise on a label alone), ε₀ itself is stated."""
 _PRECISE, _SOON = 1e-6, 1e-4
-"""Relative precision of ε: the usual one, and that where one value of δ takes long to compute."""
+"""Relative precision of ε: the usual one, and the one for bounds whose δ takes long to compute."""
 NEAR = 128
 """Largest number of a target's fetchers for which `sparse_neighbourhood` is used; with more, other bits average out."""
 CLOSELY = 32_768
@@ -127,8 +129,8 @@ class FetchDistribution(FlippedLabels):
         return Bracket(0.0, max((bounds.delta(epsilon) for bounds in chain(far, each)), default=0.0))
 
     def user_delta(self, user: int, epsilon: float) -> float:
-        """Certified upper bound on the δ(ε) of one user, given by her row in the table; it depends on who may fetch
-        from her.
+        """Certified upper bound on the δ(ε) of one user. The bound depends on who may fetch from her. user: her row in
+        the table.
         """
         check_epsilon(epsilon)
         return _bounds_of(self, user).delta(epsilon)
@@ -143,12 +145,12 @@ class FetchDistribution(FlippedLabels):
         return self.epsilon_and_sample(delta, among).bound
 
     def epsilon_and_sample(self, delta: float, users: Bools | None) -> BoundAndSample:
-        """The bound of ε at δ that holds for all users. With more than `CLOSELY` (32,768) users, also the largest bound
-        of a sample of them.
+        """The bound of ε at δ that holds for all users. If there are more than `CLOSELY` (32,768) users, the result
+        also has the largest bound of a sample of them.
 
         Up to `CLOSELY` users, each is bounded alone. If there are more, `SAMPLED` (1,000) evenly spaced users are
         bounded alone, and the bound for all users combines only two bounds that are equal for many users. The first
-        reveals who fetched from whom, and is the probability that anybody submits the target's noisy label, times the
+        reveals who fetched from whom. It is the probability that anybody submits the target's noisy label, times the
         δ(ε) of the noise on a label. The second replaces each fetcher's submission by two laws on three outcomes, one
         for each value of the target's noisy label, that show no less.
 
@@ -270,8 +272,8 @@ class FetchDistribution(FlippedLabels):
 
         p_i is the probability that i's submission is 1 if the target's noisy label is 0, given all other noisy labels:
         the sum of i's fetch probabilities for the users whose noisy label is 1. Labels that coalition members fetched
-        are taken as known to the learner; since which ones is unknown, those with the largest of i's fetch
-        probabilities are left out of p_i.
+        are taken as known to the learner. It is unknown which labels these are. So the labels with the largest of i's
+        fetch probabilities are left out of p_i.
         """
         table = self._table
         return Tails(
@@ -307,8 +309,8 @@ class FetchDistribution(FlippedLabels):
         return UserBound(self.flip_prob, met, tuple(ways), levels, _SOON if moved else _PRECISE)
 
     def _levels(self, users: Ints, weights: Floats, counts: Floats, copies: Floats) -> TargetLevels:
-        """The bounds of one target that follow from what each fetcher's submission shows, a fetcher being a user who
-        may fetch her label.
+        """The bounds of one target that follow from what each fetcher's submission shows. A fetcher is a user who may
+        fetch the target's label.
 
         Each submission is bounded by a three-point pair: two laws on three outcomes, one for each value of the target's
         noisy label. Fetchers come in groups. The users of a group have identical rows of fetch probabilities, so that
@@ -327,12 +329,12 @@ class FetchDistribution(FlippedLabels):
     def _bounds_by_kind(self, users: Ints) -> Iterator[UserBound]:
         """Bounds of δ(ε), the largest of which holds for each of the given users, (u,).
 
-        Users who may fetch a label, its fetchers, are of one kind if they have the same fetch probability for all their
-        peers, equally many peers with hidden labels, and the same rate and membership of the coalition. The given users
-        are grouped by how many fetchers of each kind they have, and each group has one bound. Instead there is a single
-        bound, that of the noise on a label alone, if the learner knows the noisy label of any given user, if some
-        user's positive fetch probabilities differ from each other, or if there are more than `MOST_FETCHERS` (64) kinds
-        or `MOST_KINDS` (500) groups.
+        The fetchers of a label are the users who may fetch it. Fetchers are of one kind if they have the same fetch
+        probability for all their peers, equally many peers with hidden labels, and the same rate and membership of the
+        coalition. The given users are grouped by how many fetchers of each kind they have, and each group has one
+        bound. Instead there is only the bound of the noise on a label alone if the learner knows the noisy label of any
+        given user, if some user's positive fetch probabilities differ from each other, or if there are more than
+        `MOST_FETCHERS` (64) kinds or `MOST_KINDS` (500) groups.
         """
         kinds = self._table.kinds(users) if not self._table.public[users].any() else None
         if kinds is None or len(kinds.counts) > MOST_KINDS:
@@ -350,8 +352,8 @@ class FetchDistribution(FlippedLabels):
 
 @lru_cache(maxsize=32)
 def _bounds_of(table: FetchDistribution, user: int) -> UserBound:
-    """The bounds of one user's δ(ε), given by her row in the table, built when first needed; those of the last few are
-    cached.
+    """The bounds of the δ(ε) of one user, who is given by her row in the table. They are built when first needed; those
+    of the last 32 users are cached.
 
     The table does not store them: they refer to the table, and such a cycle would delay the freeing of many tables.
     """

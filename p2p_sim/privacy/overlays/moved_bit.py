@@ -8,26 +8,26 @@ submission of user i is 1 with probability p_i if v's noisy bit is 0 (the law Q0
     δ(ε) <= keep · ( strays(L) + missed + (N+1)/H · Σ_x Pr[X = x] · HS_r( (1-M(x)) Λ_main + S(x) Λ_side  against  1 ) )
 
 for every L > 0 and every M: {0..H} -> [0, 1] with M(H) = 0. HS_r is the hockey-stick divergence; its worse direction
-and the worst |C| count. The steps define these terms.
+and the worst |C| count. The steps define the other terms.
 
 1. *Known ones*, `DenseTable.known_ones`. The bit of a user with label 1 is 1 for sure with some probability, and
-   Bernoulli(α) otherwise. Reveal which of the two is the case. Then a data set is a set C of users whose bits are known
-   to be 1, and all other bits are Bernoulli(α). |C| <= N/2 is enough, N the number of others with hidden bits: for a
-   larger C swap the labels 0 and 1, which maps p_i to 1 - p_i - W_iv and swaps the directions. Bits that the learner
-   knows may be 0 or 1, and widen the bands. The sizes |C| are split into ranges c..c'. In each range, bits of users
-   outside C are revealed until H bits remain hidden, whatever |C| is. X of these H bits are 1, and each set of X users
-   is equally likely.
-2. *A moved bit*, `MovedLaw`. Show the learner the H hidden bits too, "publish" them, but change them first if v's bit
-   is 1: with probability M(X), one of the H-X zeros, uniformly chosen, is shown as 1. It is the bit of a user J.
-   Submissions still carry the true bits. The learner's real view is what remains if the published bits are forgotten,
-   so that publishing does not lower the divergence. The number of ones now hides v's bit. Let Q1 be the law of
-   published bits and submissions if v's bit is 1. Let Q0 be their law if v's bit is 0. Where x ones are published, the
-   density of Q1 relative to Q0 is (1-M(x)) Λ_v + S(x) · the mean of Λ_J over the users J whose published bit is 1, with
-   S(x) = M(x-1) Pr[X = x-1] / Pr[X = x]. Λ_v and Λ_J are likelihood ratios of the submissions. In their denominators a
-   submission is 1 with probability p_i, computed from the published bits; in the numerators of Λ_v and Λ_J with
-   p_i + W_iv and p_i + W_iv - W_iJ. By joint convexity J may be revealed; under Q0, and if no bit was moved, J is a
-   uniform draw from the users whose published bit is 1. So given x, J is uniform among the H users under either law.
-   Dynamic programming picks M.
+   Bernoulli(α) otherwise. Reveal which of the two is the case. Then a data set is given by a set C of users whose bits
+   are known to be 1; all other bits are Bernoulli(α). Let N be the number of others with hidden bits. |C| <= N/2 is
+   enough: for a larger C swap the labels 0 and 1, which maps p_i to 1 - p_i - W_iv and swaps the directions. Bits that
+   the learner knows may be 0 or 1, and widen the bands. The sizes |C| are split into ranges c..c'. In each range, bits
+   of users outside C are revealed until H bits remain hidden, whatever |C| is. X of these H bits are 1, and each set of
+   X users is equally likely.
+2. *A moved bit*, `MovedLaw`. Also "publish" the H hidden bits (show them to the learner), but change them first if v's
+   bit is 1: with probability M(X), one of the H-X zeros, uniformly chosen, is shown as 1. Let J be the user whose bit
+   it is. Submissions still carry the true bits. The learner's real view is what remains if the published bits are
+   forgotten, so that publishing does not lower the divergence. The number of ones now hides v's bit. Let Q1 be the law
+   of published bits and submissions if v's bit is 1. Let Q0 be their law if v's bit is 0. Where x ones are published,
+   the density of Q1 relative to Q0 is (1-M(x)) Λ_v + S(x) · the mean of Λ_J over the users J whose published bit is 1,
+   with S(x) = M(x-1) Pr[X = x-1] / Pr[X = x]. Λ_v and Λ_J are likelihood ratios of the submissions. In their
+   denominators a submission is 1 with probability p_i, computed from the published bits; in the numerators of Λ_v and
+   Λ_J with p_i + W_iv and p_i + W_iv - W_iJ. By joint convexity J may be revealed; under Q0, and if no bit was moved, J
+   is a uniform draw from the users whose published bit is 1. So given x, J is uniform among the H users under either
+   law. Dynamic programming picks M.
 3. *Bands*, `DenseTable.bands`. Given X = x, low <= p_i <= high for all users except the *strays*. Each user is a stray
    with probability at most 2e^-L.
 4. *Slots*, `moved_bit_slots.Slots`. For all p_i of a band, the independent variables Λ_main and Λ_side replace Λ_v and
@@ -56,11 +56,11 @@ from p2p_sim.privacy.overlays.shifted_pairs import LOG_TAIL
 _EVEN = 1e-12
 """Entries of a row that differ by at most this share of the row's sum count as equal."""
 _CHANCES = 24
-"""Values of M(x), besides 0, among which the dynamic program chooses."""
+"""Number of values of M(x), besides 0, among which the dynamic program chooses."""
 _SIMILAR_RATIOS = 30.0
 """One M serves all ratios r for which this number times ln ln r rounds to the same whole number."""
 _WIDTHS = (0.02, 0.04, 0.06, 0.08, 0.12, 0.2)
-"""Widths of blocks of x, as shares of the mean of X, for each range of known ones; the last for all further ranges."""
+"""Widths of blocks of x, as shares of the mean of X, for each range of known ones; the last serves all further ones."""
 _USUAL = 8.0
 """Blocks are wider, up to half a deviation of X, where ln Pr[X = x] is below its largest value by more than this."""
 
@@ -76,7 +76,7 @@ class KnownOnes:
 
 @dataclass(frozen=True, eq=False)
 class Bands:
-    """Step 3: for each number x of ones among the hidden bits, an interval that holds p_i of all users but the strays.
+    """Step 3: for each number x of ones among the hidden bits, an interval that holds p_i of all but the strays.
 
     ones: (K,), the values x, ascending. law: (K,), Pr[X = x], rounded up. low, high: (K,), the intervals' ends.
     """
@@ -333,8 +333,8 @@ class MovedLaw:
 
     @remembered
     def _optimise(self, ratio: float, up: bool) -> Floats:
-        """Probabilities M(x) with about the least divergence HS_r, r = `ratio`, for each x of `bands.ones`, (K,); each
-        is 0 or one of `_CHANCES` (24) values.
+        """Probabilities M(x) with approximately the least divergence HS_r, r = `ratio`, for each x of `bands.ones`,
+        (K,); each is 0 or one of `_CHANCES` (24) values.
 
         The proof shows the learner the hidden noisy labels, X of which are 1. M(x) is the probability with which it
         first shows a 0 as 1 if the target's noisy label is 1 and X = x. So what is seen given x shown ones depends on
@@ -407,10 +407,10 @@ class MovedBit:
         X is how many hidden noisy labels are 1. Let a tail be e^`LOG_TAIL`, a tiny probability. X lies outside its
         window with probability at most 2 tails, and the window's last value has a probability of at most 1 tail. In the
         proof a 0 may be shown as 1 if the target's noisy label is 1; outside the window none is. So the number of ones
-        shown is outside with at most 2 tails if that label is 0, and 3 if it is 1; 8 are added to the bound. Offsets
-        (differences of fetch probabilities from their row's median) that are so small that they count as 0 change the
-        law for noisy label 1 by `neglected` in total variation. This is multiplied by r where that law comes second in
-        HS_r.
+        shown is outside with a probability of at most 2 tails if that label is 0, and 3 if it is 1; 8 tails are added
+        to the bound. Offsets (differences of fetch probabilities from their row's median) that are so small that they
+        count as 0 change the law for noisy label 1 by `neglected` in total variation. This is multiplied by r where
+        that law comes second in HS_r.
         """
         return 8.0 * tail_mass(LOG_TAIL) + max(1.0, ratio) * self.table.offsets.neglected
 

@@ -1,4 +1,5 @@
-"""What all targets share in step 4 of `moved_bit`: the offsets u_ij = W_ij - m_i, and κ, the probability of side slots.
+"""What all targets share in step 4 of `moved_bit`: the offsets u_ij = W_ij - m_i, and κ, the probability of a side
+slot.
 
 W_ij is the probability that user i fetches from user j, and m_i is the median of row i. `moved_bit_slots` defines
 slots: a user's choice of a peer falls in each of two side slots with probability κ, and then shows 1 with a probability
@@ -25,7 +26,7 @@ WIDE = (0.3, 0.45)
 _KAPPAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.13, 0.16, 0.2, 0.25)
 """Values of κ that are tried for the other users."""
 _BINS = (5, 2)
-"""Largest numbers of values to which offsets are rounded up: offsets up to the limit, and larger offsets."""
+"""Largest number of values to which offsets are rounded up: first for offsets up to the limit, then for larger ones."""
 _CLASSES = 8
 """Largest number of classes of columns."""
 _FINE = 4.0
@@ -37,12 +38,12 @@ class SlotPlan:
     """How the proof splits users' choices of a peer into a main slot and two side slots.
 
     Args:
-        limit: users with larger offsets have wide side slots.
+        limit: a user with an offset above it has wide side slots.
         kappa, wide: the probability κ of a narrow and of a wide side slot.
         wide_users: the largest number of users with wide side slots, for any target and any user J whose 0 may be shown
             as 1.
         variance: approximate variance of the log likelihood ratio. moved_share: see `moved_bit.MovedLaw`.
-        grid: step of the grid of side slots' losses; not used without side slots.
+        grid: step of the grid of side slots' losses; not used if there are no side slots.
     """
 
     limit: float
@@ -59,8 +60,8 @@ class SlotPlan:
 
         The proof splits each choice at random into a main slot and two side slots, and reveals which slot it is. Side
         slots take up the differences between a user's fetch probabilities. A side slot has probability `kappa`, or
-        `wide` for up to `wide_users` users with large differences; if both are absent, every choice is in the main
-        slot.
+        `wide` for up to `wide_users` users with large differences. If `kappa` and `wide_users` are 0, every choice is
+        in the main slot.
         """
         return self.kappa > 0.0 or self.wide_users > 0
 
@@ -79,10 +80,11 @@ class OffsetBins:
 
 @dataclass(frozen=True, eq=False)
 class Offsets:
-    """The offsets u_ij = W_ij - m_i of a table's entries, m_i the median of row i.
+    """The offsets u_ij = W_ij - m_i of a table's entries W_ij, where m_i is the median of row i.
 
     Args:
-        rows: (R, N+1), W_ij for each user who may submit and each user with a hidden bit. rates: (R,), θ_i.
+        rows: (R, N+1), W_ij for each user who may submit and each user with a hidden bit. rates: (R,), θ_i, the
+        probability that user i's submission is seen.
     """
 
     rows: Floats
@@ -115,8 +117,8 @@ class Offsets:
 
     @cached_property
     def neglected(self) -> float:
-        """Σ_i θ_i · 2 max_j |u_ij| over the tiny offsets that count as 0, rounded up: the largest error, in total
-        variation, that this rounding to 0 causes.
+        """Σ_i θ_i · 2 max_j |u_ij| over the tiny offsets that count as 0; the result is rounded up. It is the largest
+        error, in total variation, that counting them as 0 causes.
 
         u_ij is the probability that user i fetches from user j minus the median of row i, and θ_i the probability that
         i's submission is seen. Offsets describe only what is seen if the target's noisy label is 1, so that only this
@@ -147,11 +149,12 @@ class Offsets:
         among those that are tried.
 
         The proof splits each choice of a peer at random into a main slot and two side slots, and reveals which slot it
-        is. It also shows the learner the N hidden noisy labels. If v's noisy label is 1, a 0 may first be shown as 1 (a
-        moved bit), so that the number of ones hides v's label too. Any plan is valid. If no other fits, no bit is moved
-        (`moved_share` is 0). Let `own` be the variance of the loss of the main slots, and `hiding` the variance of the
-        loss of the number of ones if a bit is moved for sure. Without side slots the best share to move is
-        own/(own + hiding), and leaves the variance own · hiding/(own + hiding). Side slots add to `hiding`.
+        is. It also shows the learner the N hidden noisy labels. If v's noisy label is 1, one of these labels that is 0
+        may be shown as 1 (a moved bit), so that the number of ones hides v's label too. Any plan is valid. If none of
+        the tried plans fits, no bit is moved (`moved_share` is 0). Let `own` be the variance of the loss of the main
+        slots, and `hiding` the variance of the loss of the number of ones if a bit is moved for sure. Without side
+        slots the best probability of moving a bit is own/(own + hiding). It leaves the variance
+        own · hiding/(own + hiding). Side slots add to `hiding`.
 
         Args:
             weights, rates: (F,), for each user i who may fetch from v, the probability W_iv that she does, and the
@@ -181,14 +184,15 @@ class Offsets:
             submission is seen. spread: 1/p + 1/(1-p) for a typical probability p that a submission is 1. hiding: 1/(N α
             (1-α)), for N other users with hidden noisy labels.
         """
-        # Sums of squares of the offsets above the limit, and of those up to the limit, for the average column.
+        # For the average column: the sum of squares of the offsets above the limit, and that of the offsets up to the
+        # limit.
         squares, large = self.entries**2 * self.rates[:, None], np.abs(self.entries) > limit
         columns = max(1, self.rows.shape[1])
         beyond = float((squares * large).sum()) / columns
         within = float(squares.sum()) / columns - beyond
-        # Twice, for v and for J, the sum of two numbers: the largest number of offsets above `limit` in a column, and
-        # the largest number below -`limit`. The two columns may differ, since a class of columns is charged for both
-        # numbers.
+        # `wide_users` is twice (for v, and for the user J whose 0 is shown as 1) the sum of two numbers: the largest
+        # number of offsets above `limit` in a column, and the largest number below -`limit`. The two columns may
+        # differ, since a class of columns is charged for both numbers.
         signs = [np.count_nonzero(side > limit, axis=0).max(initial=0) for side in (self.entries, -self.entries)]
         wide_users = min(2 * int(sum(signs)), self.rows.shape[0])
         few, most = 1.0 / spread, float(weights.max())
@@ -235,9 +239,9 @@ class Offsets:
         reveals which slot it is. Column j is that of the target for first slots, and for second slots that of the user
         whose label 0 the proof shows as 1. In her slot user i shows 1 with probability p, in [low, high], under the law
         Q0 (target's noisy label 0), and with p + sign · u_ij/κ under Q1 (label 1). u_ij is her fetch probability for j
-        minus the median of her row. The slot is taken as seen with probability θκ/(1-θκ'), no less than that of either
-        slot; θ is the largest rate of any user, a rate being the probability that a submission is seen, and κ' is the
-        larger of `plan.kappa` and `plan.wide`.
+        minus the median of her row. The slot is taken as seen with probability θκ/(1-θκ'), which is no less than that
+        of either slot. Here θ is the largest probability of any user that her submission is seen, and κ' is the larger
+        of `plan.kappa` and `plan.wide`.
 
         Args:
             counts: (2, B), for each of B bins of sizes |u_ij| the number of users with a positive (first) or negative
@@ -261,20 +265,20 @@ class Offsets:
         The proof splits each choice of a peer into a main slot and two side slots. If the target's noisy label is 1, it
         may also show the label 0 of a random user J as 1; in second side slots the probability of a 1 then shifts
         according to the fetch probabilities for J. Every probability p of submitting a 1 lies in [low, high]. The law
-        depends only on the limit, κ and grid of the plan, so that it is computed once for plans that share them.
+        depends only on the plan's limit, values of κ and grid, so that it is computed once for plans that share these.
         """
         return self._mixture(replace(plan, wide_users=0, variance=0.0, moved_share=0.0), low, high)
 
     @remembered
     def _mixture(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
         """The mean over all columns j of the law of what all users show in their second side slots. If some shifted
-        probability exceeds 1, it is `LAW_SHOWN`: the target's noisy label counts as seen.
+        probability exceeds 1, the result is `LAW_SHOWN`: the target's noisy label counts as seen.
 
         Column j has the probabilities with which the users fetch from user j, each minus the median of the user's row:
-        the offset. Side slots are parts into which the proof splits a choice; there offsets shift the probability p of
-        a 1, p in [low, high]. Columns are put in at most `_CLASSES` (8) classes of about equal size, according to how
-        many offsets of each size they have. All columns of a class get the law for the largest of these numbers of any
-        column of the class: more and larger offsets show no less.
+        the offset. Side slots are parts into which the proof splits a choice of a peer. There the offsets shift the
+        probability p of a 1, which lies in [low, high]. Columns are put in at most `_CLASSES` (8) classes of nearly
+        equal size, according to how many offsets of each size they have. All columns of a class get the law for the
+        largest of these numbers of any column of the class: more and larger offsets show no less.
         """
         counts = np.moveaxis(self.bins(plan.limit).counts, 2, 0)
         lines, columns = np.unique(counts.reshape(len(counts), -1), axis=0, return_counts=True)

@@ -1,4 +1,5 @@
-"""Step 4 of `moved_bit` (proof: `docs/theorem.md`): main and side slots of users' choices.
+"""Step 4 of `moved_bit` (proof: `docs/theorem.md`): main and side slots of users' choices. The letters are those of
+`moved_bit`.
 
 Given X = x, user i's submission is Bernoulli(p_i) under Q0. Under Q1 it is Bernoulli(p_i + W_iv) if no bit was moved,
 and Bernoulli(p_i + W_iv - W_iJ) if J's bit was moved. Let m_i be the median of row i and u_ij = W_ij - m_i the
@@ -12,10 +13,10 @@ Q1 shifts it:
     first    θ_i κ          0                               u_iv/κ
     second   θ_i κ          0                               -u_iJ/κ
 
-If the slots are forgotten, these are the laws of the submissions. A choice falls in exactly one slot. Let the three
-slots be seen independently instead, with probabilities θ_i (1-2κ)/(1-2θ_i κ), θ_i κ and θ_i κ/(1-θ_i κ). Keep the first
-side slot if it is seen, else the second, else the main slot: then each slot is kept as often as the table above says.
-So independent slots show no less.
+If the slots are forgotten, the table gives the laws of the submissions. A choice falls in exactly one slot. Let the
+three slots be seen independently instead, with probabilities θ_i (1-2κ)/(1-2θ_i κ), θ_i κ and θ_i κ/(1-θ_i κ). Keep the
+first side slot if it is seen, else the second, else the main slot: then each slot is kept as often as the table above
+says. So independent slots show no less.
 
 Each slot of all users together is a product of pairs (Bernoulli(p), Bernoulli(p + shift)) with p in a band: see
 `shifted_pairs.product`. With M and S of `moved_bit`, the likelihood ratio of Q1 to Q0 is
@@ -27,11 +28,12 @@ replace it, in any slot and for any M and S: post-processing this slot alone, in
 Q1 back.
 
 Users with an offset to v or J of a size above `SlotPlan.limit` have *wide* side slots, with a κ of `WIDE`. All others
-have narrow side slots, with the smaller `SlotPlan.kappa`. Let each column have at most a offsets above the limit, and
-at most b below minus the limit. Then at most a + b users have a large offset to v, and at most a + b to J: at most
-2(a+b) users have wide slots. Which users these are depends on J. Their main slots show more: 2(a+b) such main slots are
-charged. For a given u, a wide side slot is seen more often but with a smaller shift, and shows no more than a narrow
-one. So a side slot with a small offset is charged as narrow, whether or not its user's other offset is large.
+have narrow side slots, with the smaller `SlotPlan.kappa`. Let a be the largest number of offsets above the limit in one
+column, and b the largest number below minus the limit. Then at most a + b users have a large offset to v, and at most
+a + b to J: at most 2(a+b) users have wide slots. Which users these are depends on J. Their main slots show more: 2(a+b)
+such main slots are charged. For a given u, a wide side slot is seen more often but with a smaller shift, and shows no
+more than a narrow one. So a side slot with a small offset is charged as narrow, whether or not its user's other offset
+is large.
 
 `Offsets` has what all targets share, and `Slots` the slots of one target.
 """
@@ -50,7 +52,8 @@ from p2p_sim.privacy.overlays.shifted_pairs import LAW_SHOWN, NOTHING_SEEN, Shif
 LARGER_KAPPAS = (0.25, 0.45)
 """Values of κ that are tried where some shifted p of a band would leave [0, 1] with the plan's κ."""
 _LADDER = (1.2, 1.5)
-"""For speed: low and 1 - high of side slots' bands are lowered to powers of these, so that equal bands recur."""
+"""For speed: low and 1 - high of side slots' bands are lowered to powers of these numbers, so that equal bands recur.
+"""
 _WEIGHTS = 8
 """Largest number of distinct values of the weights W_iv; if there are more, they are rounded up to this many values."""
 _LEAST, _MOST = 1e-200, 1e100
@@ -268,9 +271,9 @@ class Slots:
 
         A main slot is the part, of probability 1-2κ, of a user's choice of a peer that is in neither side slot. In it
         she shows 1 with probability p or, if the target's noisy label is 1, p + W/(1-2κ), where W is her fetch
-        probability for the target. If there are more than `_WEIGHTS` (8) values of W, they are rounded up to 8. Up to
-        `plan.wide_users` users have wide side slots, with a larger κ, but which ones is not known. So a first group has
-        that many users with the largest W, and the other users count with the largest W again.
+        probability for the target. If there are more than `_WEIGHTS` (8) values of W, they are rounded up to 8 values.
+        Up to `plan.wide_users` users have wide side slots, with a larger κ, but which ones is not known. So a first
+        group has that many users with the largest W, and the other users count with the largest W again.
 
         Args:
             narrow_share: 1-2κ of users with narrow side slots. wide_share: 1-2κ of users with wide ones.

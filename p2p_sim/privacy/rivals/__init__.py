@@ -1,4 +1,4 @@
-"""Accountants of all mechanisms other than the label exchange, and bounds of exchanges that build on these."""
+"""Accountants of all mechanisms other than the label exchange, and bounds of exchanges that use these accountants."""
 
 from p2p_sim.base.late_names import late
 

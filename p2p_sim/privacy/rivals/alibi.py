@@ -1,10 +1,10 @@
 """ALIBI (Malek Esmaeili et al. 2021): Laplace noise on the one-hot label, then Bayes' rule.
 
 Changing the label moves the one-hot vector by 2 in L1 norm, so that noise of scale b costs ε = 2/b. The soft label, the
-posterior of the label, is a post-processing. Let o be the noisy vector. As |o_c| - |o_c - 1| = 2 clip(o_c, 0, 1) - 1,
-the posterior of class c under the prior π is proportional to π_c e^{ε clip(o_c, 0, 1)}. This takes O(K) operations for
-each label, not the O(K²) that the vector approximation paper counts. All this is for real numbers: the figures say
-nothing about floating-point noise.
+posterior of the label, is a post-processing. Let o be the noisy vector. Since |o_c| - |o_c - 1| = 2 clip(o_c, 0, 1) - 1
+for each of the K classes c, the posterior of c under the prior π is proportional to π_c e^{ε clip(o_c, 0, 1)}. This
+takes O(K) operations for each label, not the O(K²) that the vector approximation paper counts. All this is for real
+numbers: the bounds say nothing about floating-point noise.
 """
 
 import math
@@ -21,7 +21,7 @@ _STEPS = 20_000
 
 
 def laplace_epsilon(noise_scale: float) -> float:
-    """The pure ε = 2/b of one one-hot vector with noise, rounded up.
+    """The pure ε = 2/b of one noisy one-hot vector, rounded up.
 
     Args:
         noise_scale: b, above 0, the scale of the Laplace noise on each of the K entries.
@@ -63,11 +63,11 @@ def soft_labels(noisy: Floats, prior: Floats, noise_scale: float) -> Floats:
     [0.9, 0.1]
 
     Args:
-        noisy: finite numbers; the result has their precision.
+        noisy: finite numbers; the result has their floating-point type.
         prior: probabilities of the labels along the last axis, broadcast to the shape of `noisy`.
         noise_scale: b, above 0.
     """
-    # softmax of ε clip(o, 0, 1), times the prior; the largest is subtracted first, so that no exponential overflows
+    # softmax of ε clip(o, 0, 1), times the prior; the largest entry is subtracted first, lest exponentials overflow
     weights = np.clip(noisy, 0.0, 1.0)
     weights -= weights.max(axis=-1, keepdims=True)
     weights *= 2.0 / noise_scale
@@ -82,14 +82,14 @@ def laplace_advantage(noise_scale: float, num_classes: int) -> float:
 
     The advantage is Pr[right] - 1/K. The best guess is the class with the largest entry. Let c be this entry, cut to
     [0, 1]. The density of a vector under the guessed label is e^((2c-1)/b) times its density under pure noise. Under
-    pure noise, c has the distribution function F^K with F(x) = 1 - e^(-x/b)/2 below 1. So K Pr[right] = E e^((2c-1)/b)
-    = e^(1/b) - ∫ (2/b) e^((2x-1)/b) F(x)^K dx over [0, 1]. The integrand grows with x, so that its values at the left
-    ends of intervals give an upper bound.
+    pure noise, c has the distribution function F(x)^K for x below 1, where F(x) = 1 - e^(-x/b)/2. So
+    K Pr[right] = E e^((2c-1)/b) = e^(1/b) - ∫ (2/b) e^((2x-1)/b) F(x)^K dx over [0, 1], with E under pure noise. The
+    integrand grows with x, so that its values at the left ends of intervals give an upper bound.
 
     Args:
         noise_scale: b, above 0; num_classes: K, at least 2.
     """
-    if noise_scale < 1e-2:  # the label is nearly certain, and e^(1/b) could overflow
+    if noise_scale < 1e-2:  # the guess is nearly always right, and e^(1/b) could overflow
         return 1.0 - 1.0 / num_classes
     # K Pr[right] by the upper sum; ε alone bounds it as well
     x = np.linspace(0.0, 1.0, _STEPS, endpoint=False)
@@ -102,9 +102,9 @@ def laplace_advantage(noise_scale: float, num_classes: int) -> float:
 def laplace_delta(noise_scale: float, epsilon: float) -> Bracket:
     """δ(ε) of one noisy vector, exact to rounding: 1 - e^{-s} (1 + s/2) with s = 1/b - ε/2; 0 from ε = 2/b on.
 
-    The vector is the one-hot vector of a label plus Laplace noise of scale b on each entry. Under two labels only two
-    entries differ, each by 1, that is, by 1/b scales of the noise. δ(ε) grows with s, whose only rounding is that of
-    2/b - ε.
+    The vector is the one-hot vector of a label plus Laplace noise of scale b on each entry. Between two labels only two
+    entries differ, each by 1, that is, by 1/b scales of the noise. δ(ε) grows with s, and the only rounding error of s
+    is that of 2/b - ε.
 
     >>> round(laplace_delta(2.0, 0.0).upper, 6), laplace_delta(2.0, 1.0).upper < 1e-15
     (0.241837, True)
@@ -125,7 +125,7 @@ def _variation(shift: float) -> float:
     """1 - e^{-s} (1 + s/2) for s = `shift`, at least 0: the total variation of two entries with Laplace noise if each
     moves by s scales of the noise.
 
-    δ(ε) of two entries that each move by m scales is this function at s = m - ε/2. The error is at most 10 roundings,
-    since the second term cancels at most half of the first.
+    δ(ε) of two entries that each move by m scales is this function at s = m - ε/2. The error is at most 10 rounding
+    errors, because subtracting (s/2) e^{-s} cancels at most half of 1 - e^{-s}.
     """
     return 1.0 if shift > 1e3 else -math.expm1(-shift) - shift / 2.0 * math.exp(-shift)

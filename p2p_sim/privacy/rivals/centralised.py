@@ -1,38 +1,42 @@
 """Accountant of a curator who resamples labels within a cluster, Algorithm 1 of the clustering paper.
 
-Each of n labels is replaced, with probability λ, by a draw from q̃, a noisy distribution of the cluster's K classes. q̃
-is at least τ for each class.
+Each of n labels is replaced, with probability λ, by a draw from q̃, a noisy distribution of the cluster's K classes.
+q̃ is at least τ for each class.
 
-**Pure ε.** One changed label moves two shares by 1/n each. With Laplace noise of scale σ/n on every share, q̃ costs
-2/σ. Given q̃, the target's noisy label is a with probability λ q̃(a) + (1-λ) 1{her label is a}, and q̃(a) >= τ.
-Together ε <= 2/σ + ln(1 + (1-λ)/(λτ)). This is Theorem 1 with its first term doubled. If τ = 1/K, q̃ is uniform
-whatever the noise, and the first term is 0.
+**Pure ε.** One changed label moves the shares of two classes by 1/n each. With Laplace noise of scale σ/n on every
+share, q̃ costs 2/σ. Given q̃, the target's noisy label is a with probability λ q̃(a) + (1-λ) 1{her label is a}, and
+q̃(a) >= τ. Together ε <= 2/σ + ln(1 + (1-λ)/(λτ)). This is Theorem 1 with its first term doubled. If τ = 1/K, q̃ is
+uniform whatever the noise, and the first term is 0.
 
-**Events that attain the pure ε where q̃ is released.** Let the target hold a in one world and b in the other. In both
-events the noises of a and b lie in their exponential tails, on the side where the change costs 1/σ each:
+**Events that attain the pure ε where q̃ is released.** Let the target hold label a in one world and b in the other. The
+ratio of an event is that of its probabilities in the two worlds. In both of the following events the noise on the
+shares of a and b lies in its exponential tail, on the side where the change costs 1/σ each:
 
-- corner: q̃ is τ everywhere except at a: the noisy share of a is at least 1-(K-1)τ, and every other at most τ.
-  This event has ratio e^(2/σ) if the share of a is at most 1-(K-1)τ and every other at least τ;
+- corner: q̃ is τ everywhere except at a, because the noisy share of a is at least 1-(K-1)τ, and every other at most τ.
+  This event has ratio e^(2/σ) if the true share of a is at most 1-(K-1)τ and every other at least τ;
 - edge (K >= 3): q̃(b) = τ and τ < q̃(a) <= τ + x. This implies that b was clipped to τ and that the noisy share of a is
-  above τ. It has ratio e^(2/σ) if the share of a is at most τ and that of b at least τ. It happens, for example, if the
-  noisy share of b is at most τ, that of a is in (τ, τ + x], and that of a third class is at least 1-(K-1)τ.
+  above τ. The event has ratio e^(2/σ) if the true share of a is at most τ and that of b at least τ. It happens, for
+  example, if the noisy share of b is at most τ, that of a is in (τ, τ + x], and that of a third class is at least
+  1-(K-1)τ.
 
 Together with "her noisy label is a", either event has the log-ratio 2/σ + ln(1 + (1-λ)/(λ q̃(a))).
 
-Where q̃ is not released (β = 0), the learner sees the noisy labels alone. Their own randomness then hides more: for two
-classes `resampled_counts` brackets δ(ε); for any number of classes `resampled_classes` bounds it from above.
+Where q̃ is not released (bias correction β = 0), the learner sees the noisy labels alone. Then the randomness of these
+labels hides more: for two classes `resampled_counts` brackets δ(ε); for any number of classes `resampled_classes`
+bounds it from above.
 
 **One resampled label together with the noisy shares** (`resampled_delta`). A changed label moves two shares by 1/n
-each, that is, by 1/σ scales of their Laplace noise. Their δ(t), called Δ(t), is known exactly
+each, that is, by 1/σ scales of their Laplace noise. The δ(t) of the noisy shares, called Δ(t), is known exactly
 (`histograms.laplace_delta`). Clipping and renormalising are a post-processing.
 
-Given q̃, the target's noisy label is y with probability λ q̃(y), plus 1-λ if y is her own label. As q̃ >= τ, its δ(t)
-for t >= 0 is at most (1-λ) - (e^t - 1) λτ, or 0 if this is negative. This is the divergence of two laws on three
-outcomes: their probabilities are p = 1-λ+λτ, λτ and w = λ-2λτ in one world, and λτ, p and w in the other. The pair is
-its own mirror image.
+Given q̃, the target's noisy label is y with probability λ q̃(y), plus 1-λ if y is her own label. Because q̃ >= τ, the
+δ(t) of this label for t >= 0 is at most (1-λ) - (e^t - 1) λτ, or 0 if this is negative. This is the divergence of two
+laws on three outcomes: their probabilities are p = 1-λ+λτ, λτ and w = λ-2λτ in one world, and λτ, p and w in the other.
+This pair of laws is its own mirror image.
 
-Given q̃, the others' noisy labels do not depend on the target's. So the product of the two pairs dominates shares and
-label together (adaptive composition; Zhu, Dong and Wang 2022, Theorem 10). With l = ln(p/(λτ)),
+Given q̃, the others' noisy labels do not depend on the target's. So the product of the two pairs, one for the shares
+and one for the target's noisy label, dominates both together (adaptive composition; Zhu, Dong and Wang 2022, Theorem
+10). With l = ln(p/(λτ)),
 
     δ(ε) <= p Δ(ε-l) + λτ Δ(ε+l) + w Δ(ε),   where Δ(-t) = 1 - e^-t + e^-t Δ(t).
 """
@@ -68,7 +72,8 @@ _WIDTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 class ShareEvent(NamedTuple):
-    """An event of the noisy distribution q̃ whose probability changes by e^(2/σ) between the target's labels a and b.
+    """An event of the noisy distribution q̃ whose probability changes by the factor e^(2/σ) between the target's labels
+    a and b; σ/n is the scale of the noise on each share of n users.
 
     probability: its probability if the target holds a. least, most: bounds of q̃(a) in the event.
     """
@@ -90,7 +95,7 @@ class ClusterResampling(Accountant):
         threshold: τ in [0, 1/K], the least noisy share.
         released: whether the learner gets the noisy distribution of the cluster (true with bias correction β > 0).
         counted: whether bounds for noisy labels alone take into account what the labels' own randomness hides; if not,
-            `epsilon` states the pure ε. It has no effect if `released`.
+            `epsilon` states the pure ε. It has no effect if `released` is True.
     """
 
     requires = ANYWHERE
@@ -115,7 +120,7 @@ class ClusterResampling(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The pure ε, rounded up: 2/σ + ln(1 + (1-λ)/(λτ)), without 2/σ at τ = 1/K.
+        """The pure ε, rounded up: 2/σ + ln(1 + (1-λ)/(λτ)), without the term 2/σ if τ = 1/K.
 
         λ is the probability that a label is replaced, σ/n the scale of the noise on each share of n users, τ the least
         noisy share, K the number of classes. The example has n, K, λ, σ, τ in this order.
@@ -127,7 +132,7 @@ class ClusterResampling(Accountant):
 
     @property
     def epsilon_paper(self) -> float:
-        """The ε that Theorem 1 of the clustering paper prints, too small by 1/σ: 1/σ + ln(1 + (1-λ)/(λτ)).
+        """The ε that Theorem 1 of the clustering paper prints: 1/σ + ln(1 + (1-λ)/(λτ)). It is too small by 1/σ.
 
         λ is the probability that a label is replaced, σ/n the scale of the noise on each share of n users, τ the least
         noisy share.
@@ -136,7 +141,7 @@ class ClusterResampling(Accountant):
 
     @property
     def _uniform(self) -> bool:
-        """Whether the noisy distribution of the cluster, from which labels are replaced, is uniform whatever the noise:
+        """Whether the noisy distribution of the cluster, from which labels are redrawn, is uniform whatever the noise:
         its least share τ is 1/K for K classes.
         """
         return self.threshold >= 1.0 / self.num_classes
@@ -146,8 +151,8 @@ class ClusterResampling(Accountant):
         """The pure ε of the cluster's noisy distribution of labels alone: 2/σ, or 0 if it is uniform whatever the
         noise.
 
-        σ/n is the scale of the Laplace noise on each share of n users; a changed label moves two shares by 1/n. With σ
-        = 0 the result is infinite.
+        σ/n is the scale of the Laplace noise on each share of n users; a changed label moves two shares by 1/n. With
+        σ = 0 the result is infinite.
         """
         if self._uniform:
             return 0.0
@@ -155,15 +160,17 @@ class ClusterResampling(Accountant):
 
     @property
     def _laid_open(self) -> bool:
-        """Whether a label can be seen for certain: it is never replaced, or shares are released without noise."""
+        """Whether a label can be learned with certainty: labels are never replaced, or shares get no noise and are
+        released.
+        """
         return self.resampling_prob == 0.0 or (self.released and self.noise_scale == 0.0 and not self._uniform)
 
     @property
     def _label_epsilon(self) -> float:
-        """The pure ε of the noisy labels, given the noisy distribution from which they are replaced: ln(1 +
-        (1-λ)/(λτ)).
+        """The pure ε of the noisy labels, given the noisy distribution from which they are redrawn:
+        ln(1 + (1-λ)/(λτ)).
 
-        λ is the probability that a label is replaced, τ the least share of the noisy distribution.
+        λ is the probability that a label is redrawn, τ the least share of the noisy distribution.
         """
         if self.resampling_prob == 1.0:
             return 0.0
@@ -180,7 +187,8 @@ class ClusterResampling(Accountant):
             return Bracket(1.0, 1.0)
         if epsilon > LARGEST_EPSILON:  # e^ε is not formed: δ is no larger than at 700
             return Bracket(0.0, self.delta(LARGEST_EPSILON).upper)
-        # bounds that hold whatever is released: for any mechanism of this pure ε, and for shares and labels together
+        # two bounds that hold whatever is released: of any mechanism with this pure ε, and of shares and labels
+        # together
         noise = math.inf if self._uniform else self.noise_scale
         upper = min(
             -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * (1.0 + 1e-12),
@@ -196,7 +204,7 @@ class ClusterResampling(Accountant):
         return Bracket(self._attained_delta(epsilon), min(1.0, upper))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Bounds of ε at δ in (0, 1). The upper one is the pure ε, or a smaller ε if the learner sees noisy labels
+        """Bounds of ε at δ in (0, 1). The upper bound is the pure ε, or a smaller ε if the learner sees noisy labels
         alone.
         """
         check_delta(delta)
@@ -207,7 +215,7 @@ class ClusterResampling(Accountant):
             bracket, basis = _bisected(self, delta), COUNTED
         elif self._bounded and (least := _bisected(self, delta).upper) < pure:
             bracket, basis = Bracket(min(self._attained_epsilon(delta), least), least), COUNTED
-        else:  # the pure ε; for noisy labels alone a smaller ε would be known in a smaller cluster
+        else:  # the pure ε; for noisy labels alone a smaller ε would be computed in a smaller cluster
             bracket = Bracket(min(self._attained_epsilon(delta), pure), pure)
             if self._labels_alone and not self._bounded:
                 basis = f"{PURE}; what the noise of the labels adds is not computed at this size"
@@ -228,11 +236,11 @@ class ClusterResampling(Accountant):
 
     @property
     def _bounded(self) -> bool:
-        """Whether a better upper bound of δ(ε) than from the pure ε is computed for the noisy labels alone, for any
-        number of classes. It takes into account that the other users' noisy labels are random too.
+        """Whether an upper bound of δ(ε) better than that of the pure ε is computed for the noisy labels alone, for any
+        number of classes. This bound takes into account that the other users' noisy labels are random too.
 
-        It is used if the noisy distribution of the cluster is not released and the bounds for two classes
-        (`_countable`) do not apply, for a least share τ of at least 1e-9 and up to 131,072 users.
+        It is used if the noisy distribution of the cluster is not released, the bounds for two classes (`_countable`)
+        do not apply, the least share τ is at least 1e-9, and there are at most 131,072 users.
         """
         alone = self._labels_alone and not self._countable
         return alone and self.threshold >= LEAST_THRESHOLD and self.cluster_size <= LARGEST_CLUSTER
@@ -242,7 +250,7 @@ class ClusterResampling(Accountant):
         """Whether both a lower and an upper bound of δ(ε) are computed for the noisy labels alone, from the law of how
         many of them are 1.
 
-        This is so for two classes, where the noisy distribution of the cluster is not released, if the computation
+        They are computed for two classes if the noisy distribution of the cluster is not released and the computation
         takes a few seconds at most.
         """
         return (
@@ -254,9 +262,10 @@ class ClusterResampling(Accountant):
     def _attained_delta(self, epsilon: float) -> float:
         """A lower bound of δ(ε); 0 if q̃ is neither released nor uniform.
 
-        q̃ is the noisy distribution of the cluster's labels, from which labels are replaced. The bound is the largest
-        excess P - e^ε P' of some events that combine q̃ with the target's noisy label, P and P' their probabilities for
-        two of her labels; for two classes it is also that of bins of the released share of label 1.
+        q̃ is the noisy distribution of the cluster's labels, from which labels are redrawn. Some events combine q̃ with
+        the target's noisy label; let P and P' be the probabilities of such an event for two of her labels. The bound is
+        the largest excess P - e^ε P' of these events. For two classes it is at least the bound that follows from bins
+        of the released share of label 1.
         """
         lam, excess = self.resampling_prob, math.expm1(epsilon - self._noise_epsilon)
         # for an event together with the noisy label a: p (1-λ - (e^(ε-2/σ) - 1) λ q̃(a)), at the worse end of q̃(a)
@@ -273,18 +282,18 @@ class ClusterResampling(Accountant):
     def _binned(self) -> bool:
         """Whether a lower bound of δ(ε) is also computed from intervals (bins) of the released noisy share of label 1.
 
-        It is for two classes, at least two users, and a noisy distribution that is released and depends on the labels,
-        with some finite noise.
+        It is computed for two classes and at least two users, if the noisy distribution is released and depends on the
+        labels, and the scale of the noise is positive and finite.
         """
         two_of_many = self.num_classes == 2 and self.cluster_size > 1
         return two_of_many and self.released and not self._uniform and 0.0 < self.noise_scale < math.inf
 
     def _attained_epsilon(self, delta: float) -> float:
-        """A lower bound of ε at δ; 0 if q̃, the noisy distribution from which labels are replaced, is neither released
+        """A lower bound of ε at δ; 0 if q̃, the noisy distribution from which labels are redrawn, is neither released
         nor uniform.
 
-        It is attained by one of some events of q̃ and the target's noisy label or, where this is larger, by intervals
-        (bins) of the released share of label 1.
+        It is the larger of two: that of the best of some events of q̃ and the target's noisy label, and that of
+        intervals (bins) of the released share of label 1.
         """
         explicit = self._explicit_epsilon(delta)
         if not self._binned or self._attained_delta(explicit) <= delta:
@@ -293,11 +302,11 @@ class ClusterResampling(Accountant):
         return bisect(lambda epsilon: self._attained_delta(epsilon) > delta, explicit, top, _PRECISION).above
 
     def _explicit_epsilon(self, delta: float) -> float:
-        """A lower bound of ε at δ, given by a formula for each of some events of q̃ together with the target's noisy
-        label; the largest counts.
+        """A lower bound of ε at δ by a formula, the largest of those for some events of q̃ together with the target's
+        noisy label; 0 if there are no such events.
 
-        q̃ is the noisy distribution of the cluster's labels, from which labels are replaced. The formula solves for the
-        ε at which the event's excess of probability falls to δ. It is 0 if there are no such events.
+        q̃ is the noisy distribution of the cluster's labels, from which labels are redrawn. The formula gives the ε at
+        which P - e^ε P' falls to δ, where P and P' are the event's probabilities for two labels of the target.
         """
         lam, best = self.resampling_prob, 0.0
         for event in self._events():
@@ -312,10 +321,11 @@ class ClusterResampling(Accountant):
     def _events(self) -> Iterator[ShareEvent]:
         """Yield events of q̃ that are e^(2/σ) times as likely under one of the target's labels as under another.
 
-        q̃ is the noisy distribution from which a curator replaces labels, at least τ for each class; σ/n is the scale
-        of the noise on each share of n users. If q̃ is released the events are the corner, where q̃ is τ at all classes
-        but one, and the edges, where q̃ is τ at one class and little above τ at another (three or more classes). If q̃
-        is uniform whatever the noise, it is the certain event, with factor 1 in place of e^(2/σ); else there is none.
+        q̃ is the noisy distribution from which a curator redraws labels, at least τ for each class; σ/n is the scale of
+        the noise on each share of n users. If q̃ is released, the events are the corner and, for three or more classes,
+        the edges. In the corner, q̃ is τ at all classes but one. At an edge, q̃ is τ at one class and little above τ at
+        another. If q̃ is uniform whatever the noise, the only event is the one that always happens, with factor 1 in
+        place of e^(2/σ). Otherwise there is none.
         """
         n, k, tau, sigma = self.cluster_size, self.num_classes, self.threshold, self.noise_scale
         if self._uniform:  # q̃ is known, released or not
@@ -344,8 +354,8 @@ class ClusterResampling(Accountant):
 def _bisected(resampling: ClusterResampling, delta: float) -> Bracket:
     """Bounds of ε at δ by bisection of δ(ε), at most the pure ε, stored on disk.
 
-    The upper bound follows from the upper bound of δ(ε). The lower bound follows from that of δ(ε) for two classes
-    whose noisy labels alone are seen, if the cluster is not too large to compute it; otherwise it is 0.
+    The upper bound of ε follows from the upper bound of δ(ε). The lower bound of ε follows from the lower bound of δ(ε)
+    if there are two classes, noisy labels alone are seen, and the cluster is not too large; otherwise it is 0.
 
     Args:
         resampling: the accountant. delta: δ in (0, 1).
@@ -389,8 +399,8 @@ def _shares_delta(moved: float, epsilon: float) -> float:
 
     Args:
         moved: by how much both shares together move, in scales of the noise, at least 0; if infinite, δ is 1 for every
-        ε of at least 0. epsilon: ε, which may be infinite. It may be negative, with δ(ε) = 1 - e^ε + e^ε δ(-ε), as it
-        is what another privacy loss leaves of the ε that is asked for.
+        ε of at least 0. epsilon: ε, which may be infinite. It may be negative, since another privacy loss is subtracted
+        from the ε that is asked for; then δ(ε) = 1 - e^ε + e^ε δ(-ε).
     """
     if epsilon < 0.0:
         return -math.expm1(epsilon) + math.exp(epsilon) * _shares_delta(moved, -epsilon)

@@ -9,9 +9,9 @@ probability θ, whatever the labels are. The function g does not decrease, and g
 learner sees does not change. Then the learner's view can be drawn from the noisy labels in random order: it is a
 post-processing of what a shuffler releases.
 
-**Walks** (`ShuffledByWalks`). Noisy labels walk on an overlay before they are submitted. If walks ended at uniform
-users, the protocol would be symmetric. Let D be the distance of the walks' ends from uniform; it adds (1 + e^ε) D to
-δ(ε).
+**Walks** (`ShuffledByWalks`). Noisy labels walk on an overlay before they are submitted. If walks ended at uniformly
+distributed users, the protocol would be symmetric. Let D be the distance of the law of the walks' ends from the uniform
+law; this distance adds (1 + e^ε) D to δ(ε).
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from p2p_sim.privacy.where_bounds_hold import PLURALITY
 LARGEST_CLUSTER = 2_048
 """Largest cluster for which g is tabulated; larger clusters get the bound for shuffled labels."""
 _ODD = 1e-9
-"""Largest difference of g(p) + g(1-p) from one that is allowed, because of rounding."""
+"""Largest difference of g(p) + g(1-p) from 1 that counts as rounding and is allowed."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class SubmissionLaw:
         return "ones(1 - share) must be 1 - ones(share)" if odd else None
 
     def table(self, size: int) -> tuple[float, ...]:
-        """g(x/n) for x = 0..n/2 ones among the noisy labels of n = `size` users, g the probability that a submission is
-        a one.
+        """g(x/n) for x = 0..n/2 ones among the noisy labels of n = `size` users; g is the probability that a submission
+        is a one.
 
-        Values are limited to [0, 1/2], and raised to at least the value before. The latter removes rounding errors by
-        which g would decrease.
+        Values are limited to [0, 1/2]. A value below the one before it is raised to that one, so that rounding errors
+        do not make g decrease.
         """
         values = [min(float(self.ones(x / size)), 0.5) for x in range(size // 2 + 1)]
         return tuple(np.maximum.accumulate(np.maximum(values, 0.0)).tolist())
@@ -75,10 +75,10 @@ class SubmissionLaw:
 
 @dataclass(frozen=True)
 class DeclaredKernel(SmoothKernel):
-    """The kernel of a declared law: the probability g(x/S) that a submission is one, given x noisy ones among S
-    sources.
+    """The kernel of a declared law: the probability g(x/S) that a submission is a one, given that x of the noisy labels
+    of S sources are ones.
 
-    sources: S. lower: (S//2 + 1,) g(x/S) for x up to S/2, taken as exact; the other values are g(1-p) = 1 - g(p).
+    sources: S. lower: (S//2 + 1,), g(x/S) for x up to S/2, taken as exact; g(1-p) = 1 - g(p) gives the other values.
     """
 
     sources: int
@@ -104,12 +104,12 @@ class DeclaredKernel(SmoothKernel):
         return Shares(self._ones[index], self._ones[self.sources - index])
 
     def slope(self, p: float) -> float:
-        """An approximation, above 0, of the derivative g'(p): a difference quotient of the tabulated values over p ±
-        1/S.
+        """An approximation, above 0, of the derivative g'(p): a difference quotient of the tabulated values at p - 1/S
+        and p + 1/S.
 
         g is the probability that a submission is a one, as a function of the share p of noisy labels that are one; S is
-        the number of noisy labels. It only helps the search for the data set with the largest δ(ε) to start at a good
-        place, so that its error does not affect any bound.
+        the number of noisy labels. The approximation only gives the search for the data set with the largest δ(ε) a
+        good start, so that its error does not affect any bound.
         """
         step = 1.0 / self.sources
         [low, high], _ = self.shares(np.clip([p - step, p + step], 0.0, 1.0), 1)
@@ -152,7 +152,7 @@ class DeclaredProtocol(Accountant):
 
     @cached_property
     def model(self) -> Accountant:
-        """The accountant that is used: that of the declared law if this can be tabulated, else that of shuffled
+        """The accountant that is used: that of the declared law if the law can be tabulated, else that of shuffled
         labels.
         """
         n, law = self.cluster_size, self.law
@@ -171,7 +171,7 @@ class DeclaredProtocol(Accountant):
         return self.model.basis if isinstance(self.model, _ByLaw) else "declared symmetric: bound for shuffled labels"
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε). The declared law attains the lower one, which is 0 where that law is not used."""
+        """Bounds of δ(ε). The declared law attains the lower bound; if that law is not used, the lower bound is 0."""
         bracket = self.model.delta(epsilon)
         return bracket if isinstance(self.model, _ByLaw) else Bracket(0.0, bracket.upper)
 
@@ -186,8 +186,8 @@ class DeclaredProtocol(Accountant):
 class ShuffledByWalks(Accountant):
     """Privacy of one user's label against the learner where noisy labels walk on an overlay before they are submitted.
 
-    distance: D, the sum, over the cluster's walks, of the total variation between the law of the walk's end and a
-    uniform user. Other arguments are those of `ShuffledResponse`.
+    distance: D, the sum over the cluster's walks of the total variation between the law of the user at whom the walk
+    ends and the uniform law. Other arguments are those of `ShuffledResponse`.
     """
 
     requires = PLURALITY
@@ -210,10 +210,10 @@ class ShuffledByWalks(Accountant):
 
     def delta(self, epsilon: float) -> Bracket:
         """A bracket of δ(ε): its upper value is that of shuffled labels plus (1 + e^ε) D, at most 1; its lower value is
-        0. From ε₀ on, the ε of the noise on a label, both are 0.
+        0. If ε is at least ε₀, the ε of the noise on a label, both are 0.
 
-        Each of the cluster's noisy labels walks from user to user before it is submitted. D (`distance`) is the sum,
-        over these walks, of the total variation between the law of the user where the walk ends and a uniform user.
+        Each of the cluster's noisy labels walks from user to user before it is submitted. D (`distance`) is the sum
+        over these walks of the total variation between the law of the user at whom the walk ends and the uniform law.
         """
         if epsilon >= self.pure_epsilon:
             return Bracket(0.0, 0.0)

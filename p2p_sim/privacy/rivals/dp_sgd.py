@@ -2,22 +2,24 @@
 
 A step releases S + b g + σC·N(0, I), with clipping norm C and noise multiplier σ. S is the sum of the other users'
 clipped gradients in the batch. The target is in the batch with probability q; then b = 1, else b = 0. Her clipped
-gradient is g in one world and g' in the other, |g|, |g'| ≤ C. So her record is replaced, which costs up to twice as
-much as adding it.
+gradient is g in one world and is replaced by g' in the other, |g|, |g'| ≤ C. Replacing a record costs up to twice as
+much as adding one.
 
 **Dominating pair** of one step, in units of C: P = (1-q) N(0, σ²) + q N(1, σ²), and Q is its mirror image. *Proof.* By
-joint convexity S may be taken as given, and subtracted. N(g) is the Gaussian law with mean g and variance σ². For γ ≥ 1
-the divergence HS_γ of (1-q) N(0) + q N(g) from (1-q) N(0) + q N(g') is q ∫ [N(g) - w N(0) - γ N(g')]₊ with
-w = (γ-1)(1-q)/q ≥ 0. As an expectation under N(g) it is q E h(w e^X + γ e^Y). Here h(s) = [1-s]₊ is convex, X and Y are
-jointly Gaussian, Var X = |g|²/σ² ≤ 1/σ², Var Y = |g-g'|²/σ² ≤ 4/σ², and E e^X = E e^Y = 1. The divergence grows
+joint convexity S may be taken as given, and subtracted. Let N(g) be the Gaussian law with mean g and variance σ². For
+γ ≥ 1 the divergence HS_γ of (1-q) N(0) + q N(g) from (1-q) N(0) + q N(g') is q ∫ [N(g) - w N(0) - γ N(g')]₊ with
+w = (γ-1)(1-q)/q ≥ 0. Written as an expectation under N(g), it is q E h(w e^X + γ e^Y). Here h(s) = [1-s]₊ is convex, X
+and Y are jointly Gaussian, Var X = |g|²/σ² ≤ 1/σ², Var Y = |g-g'|²/σ² ≤ 4/σ², and E e^X = E e^Y = 1. The divergence
+grows
 
-1. if independent Gaussian parts of mean -variance/2 are added to X and Y until equality holds (E e^part = 1; Jensen);
-2. then with Cov(X, Y), since ∂²/∂x∂y h(w e^x + γ e^y) = w γ e^(x+y) h'' ≥ 0 (Slepian, Price). The covariance is at most
-   2/σ², where X and Y are those of g = 1 and g' = -1 on a line.
+1. if independent Gaussian parts of mean -variance/2 are added to X and Y until both variances reach these bounds
+   (E e^part = 1; Jensen);
+2. if Cov(X, Y) then grows, since ∂²/∂x∂y h(w e^x + γ e^y) = w γ e^(x+y) h'' ≥ 0 (Slepian, Price). The covariance is at
+   most 2/σ². It has this value if g = 1 and g' = -1 on a line.
 
-For γ < 1 exchange the roles of g and g', as the pair is its own mirror image. ∎ A pair that dominates every step,
+For γ < 1 exchange the roles of g and g', because the pair is its own mirror image. ∎ A pair that dominates every step,
 whatever came before the step, composes adaptively (Zhu, Dong and Wang 2022, Theorem 10). The library dp-accounting uses
-the same pair for REPLACE_ONE.
+the same pair for neighbours by replacement (REPLACE_ONE).
 
 No smaller bound than |g - g'| ≤ 2C holds for the clipped gradients (p - e_y)⊗x of logistic regression: with two classes
 g and g' point in opposite directions, and before clipping both may be longer than C.
@@ -57,7 +59,8 @@ PROJECTED_CONDITIONS = (
     Condition("public-rows-apart", "the public rows of a step are drawn independently of its batch"),
 )
 _ROUNDING = 1e-15
-"""Allowed rounding error of δ for each step: over ten times the largest error seen against the closed form at q = 1."""
+"""Allowed rounding error of δ for each step: over ten times the largest difference seen from the closed form at q = 1.
+"""
 LARGEST_STEPS = 1_000_000
 SMALLEST_NOISE, LARGEST_NOISE = 0.05, 1e6
 _STEP_BINS, _TOTAL_BINS = 30_000, 1_000_000
@@ -90,7 +93,9 @@ class DpSgd(Accountant):
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ at which ε is computed: 1e-14 for each step; a smaller δ would be lost in rounding."""
+        """The smallest δ at which ε is computed: 1e-14 times the number of steps; a smaller δ would be lost in
+        rounding.
+        """
         return 10.0 * _ROUNDING * self.steps
 
     def delta(self, epsilon: float) -> Bracket:
@@ -98,7 +103,7 @@ class DpSgd(Accountant):
         check_epsilon(epsilon)
         try:
             upper = float(_composed(self).get_delta_for_epsilon(epsilon)) + _ROUNDING * self.steps
-        except OverflowError:  # losses whose exponential is no float
+        except OverflowError:  # the exponential of a loss overflows
             upper = 1.0
         return Bracket(0.0, min(1.0, upper))
 
@@ -116,7 +121,7 @@ class DpSgd(Accountant):
             )
         try:
             upper = max(0.0, float(_composed(self).get_epsilon_for_delta(delta - _ROUNDING * self.steps)))
-        except OverflowError:  # losses whose exponential is no float
+        except OverflowError:  # the exponential of a loss overflows
             upper = math.inf
         basis = "Poisson-sampled Gaussian steps, one label replaced: composed privacy loss distributions, pessimistic"
         return PrivacyBound(
@@ -181,11 +186,12 @@ def _check_schedule(sampling_rate: float, steps: int) -> None:
 
 @lru_cache(maxsize=32)
 def _composed(steps: DpSgd) -> Any:
-    """The distribution of the privacy loss of all gradient steps together, as the library dp-accounting computes it,
+    """The distribution of the privacy loss of all gradient steps together, computed by the library dp-accounting and
     rounded so that its δ is an upper bound.
 
-    The library cuts the range of the loss into bins. They are a thirtieth of the standard deviation of one step's loss
-    wide, or wider if there would be too many. Any width gives an upper bound of δ; finer bins give a smaller one.
+    The library cuts the range of the loss into bins. The width of a bin is a thirtieth of the standard deviation of one
+    step's loss, or more if there would be too many bins. Any width gives an upper bound of δ; finer bins give a smaller
+    one.
 
     Args:
         steps: the accountant of the steps, with their noise, sampling rate and number.

@@ -1,6 +1,7 @@
 """Privacy of noisy votes and counts over the cells of a partition (Bousquet et al. 2022, *Private Bayes consistency*).
 
-Neighbours differ in one of n examples, which is *replaced* (n is public; "example"), or in one label ("label").
+Neighbouring data sets differ in one of n examples, which is *replaced* (adjacency "example"; n is public), or in one
+label (adjacency "label").
 
 *Votes.* Every cell, also an empty one, releases the sum of y_i - 1/2 over its examples' labels y_i in {0, 1}, with
 Laplace noise of scale 1/ε. A replaced example moves two cells by 1/2, or one cell by 1. A changed label moves one cell
@@ -8,14 +9,14 @@ by 1. So the L1 sensitivity is 1. The density ratio is e^ε at values beyond bot
 Uncentred sums Σ y_i have sensitivity 2.
 
 *Stability-based histogram.* Only non-empty cells get noise, of scale 2/ε. A cell is kept if its noisy count is at least
-T = (2/ε) ln(2/δ) + 1. A replaced example lowers one count by one and raises another. If both cells stay filled, the
+T = (2/ε) ln(2/δ) + 1. A replaced example lowers one count by one and raises another. If both cells stay non-empty, the
 density ratio of each cell is at most e^(ε/2), and that of both together at most e^ε. A cell with one example is kept
 with probability Pr[1 + Lap(2/ε) >= T] = δ/4, and never without the example. Let P be the law with the example and Q the
-law without it. P's excess over e^ε Q is at most δ/4, since all else has a ratio of at most e^(ε/2). Q's excess over e^ε
-P is at most 1 - e^(ε/2) (1 - δ/4) <= δ/4. So δ(ε) = δ/4 exactly. If δ < 1/2, the printed threshold is higher by (2/ε)
-ln 4 than (ε, δ) needs. For a lower bound of ε, let two counts be at least T. The event that one count is seen at its
-larger value or above, and the other at its smaller value or below, has probability 1/4 in one world and e^-ε/4 in the
-other. So at δ no ε below ε + ln(1 - 4δ) holds.
+law without it. The excess of P over e^ε Q is at most δ/4, since all else has a ratio of at most e^(ε/2). The excess of
+Q over e^ε P is at most 1 - e^(ε/2) (1 - δ/4) <= δ/4. So δ(ε) = δ/4 exactly. If δ < 1/2, the printed threshold is higher
+than (ε, δ) needs by (2/ε) ln 4. For a lower bound, let two counts be at least T. The event that one count is seen at
+its larger value or above, and the other at its smaller value or below, has probability 1/4 in one world and e^-ε/4 in
+the other. So the histogram is not (ε*, δ)-private for any ε* below ε + ln(1 - 4δ).
 """
 
 import math
@@ -107,18 +108,18 @@ class NoisyVotes(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of the figures; for a replaced example also that n is public."""
+        """The conditions of the bounds; for a replaced example also that n is public."""
         return (ONE_DRAW, IDEAL, PUBLIC_CELLS, *((REPLACED,) if self.adjacency == "example" else ()))
 
     @property
     def pure_epsilon(self) -> float:
-        """The pure ε of the votes: `parameter`, as the noise has scale 1/ε and the votes have L1 sensitivity 1."""
+        """The pure ε of the votes: `parameter`, because the noise has scale 1/ε and the votes have L1 sensitivity 1."""
         return self.parameter
 
     def delta(self, epsilon: float) -> Bracket:
         """Bounds of δ at t = `epsilon`, which differ by rounding alone: 1 - e^((t-ε)/2), or 0 from t = ε on.
 
-        The noise has scale 1/ε. One cell that moves by 1 costs more than two cells that move by 1/2, so that it counts.
+        The noise has scale 1/ε. The worst case is one cell that moves by 1; two cells that move by 1/2 cost less.
         """
         check_epsilon(epsilon)
         upper = laplace_delta(self.parameter, epsilon)
@@ -154,15 +155,16 @@ def counts_epsilon(epsilon: float, delta: float, histograms: int = 1, num_rows: 
     """The statement that k stability-based histograms of the same examples are (kε, kδ)-private, by composition.
 
     See Theorem 2.4, and Theorem A.14 for two histograms. T is the `stability_threshold`. If n rows can fill two cells
-    of T examples each, no ε below kε + ln(1 - 4^k kδ) holds; with fewer rows the lower end is 0.
+    of T examples each, they are not (ε*, kδ)-private for any ε* below kε + ln(1 - 4^k kδ), the lower bound of the
+    result. With fewer rows the lower bound is 0.
 
     Args:
         epsilon, delta: parameters of one histogram: ε above 0, δ in (0, 1). histograms: k, at least 1.
-        num_rows: n, at least 1; infinity stands for enough rows for the lower end.
+        num_rows: n, at least 1; infinity: there are enough rows for the lower bound.
     """
     threshold = stability_threshold(epsilon, delta)
     total_epsilon, total_delta = histograms * epsilon, histograms * delta
-    # the lower end kε + ln(1 - 4^k kδ), if n rows can fill two cells of T examples each
+    # the lower bound kε + ln(1 - 4^k kδ), if n rows can fill two cells of T examples each
     spared = 4.0**histograms * total_delta
     attained = spared < 1.0 and num_rows >= 2.0 * math.ceil(threshold)
     lower = max(0.0, total_epsilon + math.log1p(-spared)) if attained else 0.0
@@ -179,13 +181,13 @@ def counts_epsilon(epsilon: float, delta: float, histograms: int = 1, num_rows: 
 
 @dataclass(frozen=True)
 class StatedCounts(OnePoint):
-    """Accountant of one statement, such as `counts_epsilon`: ε is bounded by its ε from its δ on, and infinite
-    below.
+    """Accountant of one statement on ε at one δ, such as `counts_epsilon`. The statement's ε is the upper bound at this
+    δ and every larger one; at a smaller δ the upper bound is infinite.
     """
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Bounds of ε at δ: the upper one is the statement's if δ is at least its δ, the lower one if δ is at most its
-        δ.
+        """Bounds of ε at δ. The upper bound is the statement's if δ is at least the statement's δ, else infinite. The
+        lower bound is the statement's if δ is at most the statement's δ, else 0.
         """
         bound = self.stated
         upper = bound.epsilon_upper if delta >= bound.delta * (1.0 - 1e-12) else math.inf
@@ -196,9 +198,10 @@ class StatedCounts(OnePoint):
 def choice_epsilon(epsilon: float) -> PrivacyBound:
     """The statement on the exponential mechanism, which draws a hypothesis with probability ∝ exp(-ε errors / 2).
 
-    A replaced example or a changed label moves every number of errors by at most 1, so that ε holds. The odds of two
-    hypotheses that differ on an example change by the factor e^ε when its label changes. So the rarer of the two
-    becomes likelier by a factor of at least e^(ε/2), and no ε below ε/2 holds.
+    A replaced example or a changed label moves every hypothesis's number of errors by at most 1, so that the draw is
+    ε-private. The odds of two hypotheses that differ on an example change by the factor e^ε when the example's label
+    changes. So the probability of one of them changes by a factor of at least e^(ε/2), and the draw is not ε*-private
+    for any ε* below ε/2.
 
     Args:
         epsilon: ε, above 0.
@@ -218,9 +221,9 @@ def choice_epsilon(epsilon: float) -> PrivacyBound:
 def choice_delta(epsilon: float, at: float) -> float:
     """δ(at) of the exponential mechanism with parameter ε, exact in the worst case and rounded up.
 
-    Its privacy loss has a range of ε, so that δ is at most (1 - e^((at-ε)/2))²/(1 - e^-ε). Two groups of hypotheses of
-    suitable sizes attain this (Dong, Durfee and Rogers 2020, Optimal differential privacy composition for exponential
-    mechanisms).
+    The largest and the smallest privacy loss differ by at most ε, so that δ is at most
+    (1 - e^((at-ε)/2))²/(1 - e^-ε). Two groups of hypotheses of suitable sizes attain this value (Dong, Durfee and
+    Rogers 2020, Optimal differential privacy composition for exponential mechanisms).
 
     Args:
         epsilon: ε of the choice, above 0. at: the ε at which δ is asked for, at least 0.
@@ -246,7 +249,7 @@ def disjoint(parts: Sequence[PrivacyBound]) -> PrivacyBound:
         raise ValueError(f"parts: {len(parts)} bounds; needs at least one, all of one observer and adjacency")
     conditions = dict.fromkeys(condition for part in parts for condition in part.conditions)
     delta = max(part.delta for part in parts)
-    # a lower end that holds at a smaller δ need not hold at the largest δ
+    # a lower bound that holds at a smaller δ need not hold at the largest δ
     lower = max(part.epsilon_lower for part in parts if part.delta == delta)
     return PrivacyBound(
         lower,

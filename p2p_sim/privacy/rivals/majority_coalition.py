@@ -1,23 +1,23 @@
 """Accountant against a coalition with the learner, where users submit the majority of several peers' noisy labels.
 
-Of n users, c are members of the coalition. In R rounds they send ckR requests, k for each member and round. They know
-whom they asked and what they got, who asked them, their own noisy labels, and all submissions.
+Of n users, c are members of the coalition. In R rounds they send ckR requests, k for each member and round; k may be
+random. They know whom they asked and what they got, who asked them, their own noisy labels, and all submissions.
 
-- With probability q = 1 - (E (1-1/n)^k)^(cR) some member asked the target. Then the members have her noisy label
-  itself, and its δ(ε) is that of the noise alone.
+- With probability q = 1 - (E (1-1/n)^k)^(cR) at least one member asked the target. Then the members have her noisy
+  label itself, and its δ(ε) is that of the noise alone.
 - Otherwise the members know the noisy labels of F other users, who are distinct and drawn uniformly. A request of a
-  user who is no member goes to a user whose noisy label is known, or to a uniformly drawn one of the remaining n-c-F
+  user who is not a member goes to a user whose noisy label is known, or to a uniformly drawn one of the remaining n-c-F
   users. So all that members see beyond the known labels follows from the noisy labels of the remaining users in random
   order, the target's among them: it is a post-processing of what a shuffler would release of these users.
 
-Whether the target was asked, and who the F users are, does not depend on labels. Hockey-stick divergences are jointly
+Neither whether the target was asked nor who the F users are depends on labels. Hockey-stick divergences are jointly
 convex. So
 
     q δ_noise(ε)  <=  δ(ε)  <=  q δ_noise(ε) + (1-q) E δ_shuffled(ε; n-c-F).
 
-The lower end is what members learn by asking the target. The upper end holds for any number of classes, any sampling
-rate and any rule by which a submission follows from the peers' noisy labels. At a δ well below q the ε of both ends is
-about ε₀, the ε of the noise on a label alone.
+The lower bound is what members learn by asking the target. The upper bound holds for any number of classes, any
+sampling rate and any rule by which a submission follows from the peers' noisy labels. At a δ well below q the ε of both
+bounds is about ε₀, the ε of the noise on a label alone.
 """
 
 from dataclasses import dataclass
@@ -33,9 +33,10 @@ from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
 from p2p_sim.privacy.where_bounds_hold import PLURALITY_INSIDERS
 
 AVERAGED, MOST_REQUESTS = 64, 1_000
-"""Up to so many users of a cluster and requests of members the bound averages over F; else it takes the largest F."""
+"""Largest cluster and largest number of members' requests for which the bound averages over F, the number of other
+users whose noisy labels members know; otherwise it takes the largest F."""
 _ROUNDING = 1e-11
-"""Bound of the relative error of q and of the law of F: some 4u for each of at most 1,000 requests."""
+"""Bound of the relative error of q and of the law of F: about 4 · 2^-53 for each of at most 1,000 requests."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,11 @@ class MajorityCoalition(Accountant):
         return local_epsilon(self.flip_prob, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε): of the largest hockey-stick divergence over all labels of the cluster's users in which one
-        user's label changes, with the members chosen beforehand.
+        """Bounds of δ(ε): the largest hockey-stick divergence over all data sets of the cluster's labels, if one user's
+        label changes. The members of the coalition are chosen beforehand.
 
-        The members of the coalition are c of the n users, and the target is not one of them. The lower bound is what
-        they learn if one of them asks the target.
+        The members are c of the n users, and the target is not one of them. The lower bound is what they learn if one
+        of them asks the target.
         """
         check_epsilon(epsilon)
         alone = local_delta(self.flip_prob, epsilon, self.num_classes)
@@ -94,7 +95,7 @@ class MajorityCoalition(Accountant):
         """Bounds of ε at δ, by bisection of δ(ε)."""
         check_delta(delta)
 
-        # if the lower end of δ(ε) is above δ, the upper end is not needed
+        # if the lower bound of δ(ε) is above δ, the upper bound is not needed
         def curve(epsilon: float) -> Bracket:
             alone = local_delta(self.flip_prob, epsilon, self.num_classes).lower
             return Bracket(1.0, 1.0) if self._met * alone * (1.0 - _ROUNDING) > delta else self.delta(epsilon)
@@ -111,7 +112,7 @@ class MajorityCoalition(Accountant):
 
     @property
     def _met(self) -> float:
-        """q, the probability that some member asked the target."""
+        """q, the probability that at least one member asked the target."""
         of_one = sum(weight * some(1.0 / self.cluster_size, k) for k, weight in peer_weights(self.peers))
         return some(of_one, self.members * self.rounds)
 
@@ -120,9 +121,9 @@ class MajorityCoalition(Accountant):
         labels.
 
         n users are in the cluster, c of them members. F is the number of other users whose noisy labels members
-        fetched. The bound takes all members to ask the largest number of peers that occurs, since more known labels
+        fetched. The bound assumes that all members ask the largest number of peers that occurs, since more known labels
         make δ no smaller. In clusters of more than 64 users, or with over 1,000 requests by members, the largest
-        possible F replaces the mean.
+        possible F replaces the mean over F.
 
         Args:
             alone: δ(ε) of the target's noisy label alone, used if no other noisy label is unknown.

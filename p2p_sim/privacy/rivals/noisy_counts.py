@@ -2,30 +2,32 @@
 
 *The release.* Users are put into bags that depend on no label. Each of a bag's counts gets its own noise Z of scale σ,
 with Pr[Z = z] = (1-t)/(1+t) t^|z| and t = e^(-1/σ). For two classes one count is released, and a changed label moves it
-by one. For K >= 3 classes all K counts are released, and a changed label lowers one and raises another. L is the number
-of moved counts, 1 or 2.
+by one. For K >= 3 classes all K counts are released, and a changed label lowers one of them by one and raises another
+by one. L is the number of moved counts, 1 or 2.
 
-*Exact δ(ε).* The likelihood ratio of one moved count is e^(1/σ) at all values on one side, of probability 1/(1+t), and
-e^(-1/σ) at all others. So the loss is L/σ, 0 (only if L = 2) or -L/σ, whatever the counts are, and for ε >= 0
+*Exact δ(ε).* The likelihood ratio of one moved count is e^(1/σ) at all values on one side, which have probability
+1/(1+t) together, and e^(-1/σ) at all other values. So the privacy loss is L/σ, 0 (only if L = 2) or -L/σ, whatever the
+counts are, and for ε >= 0
 
     δ(ε) = max(0, 1 - t^L e^ε) / (1+t)^L,    ε(δ) = L/σ + ln(1 - δ (1+t)^L).
 
-*Noise shares* (infinite divisibility). For a number h, a share is the difference of two negative binomial variables
-with r = 1/h and success probability 1-t. Z is the difference of two geometric variables, and the generating function of
-a share is the h-th root of that of Z. So the sum of h shares has exactly the law of Z, and the sum of n >= h shares
-that of Z plus independent noise. If c of n users reveal their shares and d send nothing, at least h = n-c-d shares
-still hide the target's label. Then the exact δ(ε) is a bound, since further noise is a post-processing. Adding shares
-modulo 2^64 is a post-processing, too.
+*Noise shares* (infinite divisibility). For a whole number h, a share is the difference of two independent negative
+binomial variables with parameter 1/h and success probability 1-t. Z is the difference of two geometric variables, and
+the generating function of a share is the h-th root of that of Z. So the sum of h shares has exactly the law of Z, and
+the sum of n >= h shares has the law of Z plus independent noise. If c of n users reveal their shares and d send
+nothing, at least h = n-c-d shares still hide the target's label. Then the exact δ(ε) is a bound, since further noise is
+a post-processing. Adding shares modulo 2^64 is a post-processing, too.
 
-*A lower end of δ(ε) where m shares are added, r = m/h times the noise.* The sum Z of the m shares is symmetric. Let p
-be Pr[Z = 0]. The event "every moved count is at the true value that it has in the first world, or beyond it on the side
-away from the second world's value" has probability a^L in the first world and b^L in the second, where a = (1+p)/2 and
-b = (1-p)/2. So if a bag is released with probability q, δ(ε) >= q (a^L - e^ε b^L). For r = 1 and q = 1 this is the
-exact δ(ε).
+*A lower bound of δ(ε) where m shares are added, r = m/h times as many as needed.* The sum of the m shares is symmetric.
+Let p be the probability that it is 0. Consider the event "every moved count is at the true value that it has in the
+first world, or beyond it on the side away from the second world's value". It has probability a^L in the first world and
+b^L in the second, where a = (1+p)/2 and b = (1-p)/2. So if a bag is released with probability q,
+δ(ε) >= q (a^L - e^ε b^L). For r = 1 and q = 1 this is the exact δ(ε).
 
-*One user's messages*, read together, are her label's counts with one share on each. A share is the difference of two
-independent variables, whose law p has p(k+1)/p(k) = t (r+k)/(k+1) >= t r for r <= 1. So the probabilities of
-neighbouring values of a share have a ratio within e^(±(1/σ + ln h)), and the pure ε of the messages is L (1/σ + ln h).
+*One user's messages*, read together, are the counts for her label with one share added to each. A share is the
+difference of two independent variables, whose probabilities f have f(k+1)/f(k) = t (1/h+k)/(k+1) >= t/h. So the
+probabilities of neighbouring values of a share have a ratio within e^(±(1/σ + ln h)), and the pure ε of the messages is
+L (1/σ + ln h).
 """
 
 import math
@@ -41,7 +43,7 @@ from p2p_sim.privacy.randomized_response import outward
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
 Holder = Literal["curator", "shares"]
-"""Who adds the noise: a curator who holds all labels, or the users, each of whom adds a share of it."""
+"""Who adds the noise: a curator who holds all labels, or the users, each of whom adds a share of the noise."""
 LEAST_SCALE, LARGEST_SCALE = 1e-3, 1e6
 PUBLIC_BAGS = Condition("public-bags", "bags depend on no label, and each bag's counts are released once")
 EXACT_NOISE = Condition(
@@ -66,9 +68,10 @@ _MARGIN = 1e-12
 
 
 class MovedCountTails(NamedTuple):
-    """Probabilities a and b that a noisy count is at least the larger of the two values that it has without noise.
+    """Probabilities that a noisy count is at least the larger of the two values that the true count can have.
 
-    own: a, if the true count is the larger value. opposite: b, if it is the smaller one.
+    own: a, the probability if the true count is the larger value. opposite: b, the probability if it is the smaller
+    one.
     """
 
     own: float
@@ -128,9 +131,9 @@ class NoisyCounts(Accountant):
 
     Args:
         num_classes: K, at least 2.
-        noise_scale: σ, 0.001 to 1,000,000, the scale of the two-sided geometric noise that is added at least.
+        noise_scale: σ, 0.001 to 1,000,000, the scale of the two-sided geometric noise that is added in any case.
         holder: who adds the noise, a "curator" or the users by "shares"; the conditions of the bounds depend on it.
-        surplus: r >= 1; at most r times as many shares of noise are added as are certain to be added.
+        surplus: r >= 1; the number of shares of noise is at most r times the number that is added in any case.
         released: q in [0, 1], the probability that the target is counted and the bag's counts are released.
     """
 
@@ -162,18 +165,18 @@ class NoisyCounts(Accountant):
         return counts_epsilon(self.noise_scale, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε), ε at least 0. They differ by rounding alone if the noise is exactly the one that is certain
-        to be added (`surplus` is 1) and the counts are surely released (`released` is 1).
+        """Bounds of δ(ε), ε at least 0. They differ by rounding alone if no more noise is added than is added in any
+        case (`surplus` is 1) and the counts are always released (`released` is 1).
 
-        The upper bound is for the noise that is certain. The lower bound is for `surplus` times as many shares of noise
-        and a release with probability `released`.
+        The upper bound is for the noise that is added in any case. The lower bound is for `surplus` times as many
+        shares of noise and a release with probability `released`.
         """
         check_epsilon(epsilon)
         pure = self.pure_epsilon
         if epsilon >= pure:
             return Bracket(0.0, 0.0)
         upper = -math.expm1(epsilon - pure) * self._most
-        # a^L - e^ε b^L, if above 0, as a^L (1 - e^(ε + L ln(b/a))), which loses no digits
+        # a^L - e^ε b^L, if above 0, computed as a^L (1 - e^(ε + L ln(b/a))), which loses no digits
         moved, tails = moved_counts(self.num_classes), self._tails
         loss = epsilon + moved * math.log(tails.opposite / tails.own) if tails.opposite > 0.0 else -math.inf
         lower = tails.own**moved * -math.expm1(min(loss, 0.0))
@@ -182,7 +185,7 @@ class NoisyCounts(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         """Bounds of ε at δ in (0, 1)."""
         check_delta(delta)
-        # ε(δ) = L/σ + ln(1 - δ (1+t)^L), for the noise that is certain to be added, rounded up
+        # ε(δ) = L/σ + ln(1 - δ (1+t)^L), for the noise that is added in any case, rounded up
         rest = 1.0 - delta / self._most * (1.0 - _MARGIN)
         exact = (self.pure_epsilon + math.log(rest)) * (1.0 + _MARGIN) + 1e-15 if rest > 0.0 else 0.0
         upper = min(max(0.0, exact), self.pure_epsilon)
@@ -209,11 +212,12 @@ class NoisyCounts(Accountant):
     @property
     def _tails(self) -> MovedCountTails:
         """The probabilities a that the noise on a count is at least 0 and b that it is above 0, if the largest amount
-        of noise is added: `surplus` times as many shares of noise as are certain.
+        of noise is added: `surplus` times as many shares of noise as are added in any case.
 
-        Take one label of the target, and a count that moves if she has another label. The noisy count is at the true
-        value for the one label, or beyond it on the side away from the other label's value, with probability a if she
-        has the one label, and b if she has the other. With more noise than is certain, a is rounded down and b up.
+        Take two labels of the target, and a count whose true value differs between them. Consider the event that the
+        noisy count is at the first label's true value, or beyond it on the side away from the second label's value. It
+        has probability a if she has the first label, and b if she has the second. If `surplus` is above 1, a is rounded
+        down and b up.
         """
         if self.surplus == 1.0:
             t = math.exp(-1.0 / self.noise_scale)
@@ -222,13 +226,14 @@ class NoisyCounts(Accountant):
         return MovedCountTails((1.0 + zero) / 2.0, (1.0 - zero) / 2.0)
 
     def _lower(self, delta: float) -> float:
-        """A lower bound of ε at δ: the ε at which q (a^L - e^ε b^L) falls to δ, or 0 if it is below δ at every ε of at
-        least 0.
+        """A lower bound of ε at δ: the ε at which q (a^L - e^ε b^L) falls to δ, or 0 if this value is below δ at every
+        ε of at least 0.
 
-        This is the δ of one event. The counts are released, with probability q = `released`. A changed label moves L
-        counts, 1 for two classes and else 2; each of these is at its true value for one of two labels of the target, or
-        beyond it on the side away from the other label's value. For one count this has probability a with the one label
-        and b with the other.
+        It is the excess of probability of one event between two labels of the target. L counts move if her label
+        changes from one to the other: one count for two classes, else two. In the event, the counts are released, with
+        probability q = `released`, and each moved count is at the first label's true value, or beyond it on the side
+        away from the second label's value. For one count the latter has probability a with the first label and b with
+        the second.
         """
         moved, tails = moved_counts(self.num_classes), self._tails
         if self.released == 0.0 or tails.opposite == 0.0:
@@ -240,11 +245,11 @@ class NoisyCounts(Accountant):
 
 def zero_probability(noise_scale: float, surplus: float = 1.0) -> float:
     """A lower bound of Pr[Z = 0], where Z is the noise on a count: two-sided geometric noise of this scale, or the sum
-    of `surplus` times as many of the equal, independent shares that add up to it.
+    of `surplus` times as many independent shares as add up to such noise.
 
-    For `surplus` 1 this is (1-t)/(1+t), t = e^(-1/scale). Z is the difference of two independent negative binomial
-    variables with equal laws. So Pr[Z=0] is the sum of the squared probabilities of their values; the first terms are a
-    lower bound.
+    For `surplus` 1 the probability is (1-t)/(1+t), t = e^(-1/scale). In general Z is the difference of two independent
+    negative binomial variables with equal laws. So Pr[Z = 0] is the sum of the squared probabilities of their values;
+    the first terms of this sum are a lower bound.
 
     >>> round(zero_probability(1.0), 6) == round(zero_probability(1.0, 1.0 + 1e-12), 6)
     True

@@ -2,13 +2,13 @@
 
 The model is fixed, or has its own privacy bound. One changed label moves the number of right predictions by at most 1.
 
-- *Two-sided geometric noise* of scale σ has Pr[Z = z] = (1-t)/(1+t) t^|z| with t = e^(-1/σ). The privacy loss is 1/σ at
-  all values on one side, which have probability 1/(1+t) together, and -1/σ at all others. So δ(ε) = max(0, 1 - t
-  e^ε)/(1+t), exactly.
+- *Two-sided geometric noise* Z of scale σ has Pr[Z = z] = (1-t)/(1+t) t^|z| with t = e^(-1/σ). The privacy loss is 1/σ
+  at all values on one side, which have probability 1/(1+t) together, and -1/σ at all others. So
+  δ(ε) = max(0, 1 - t e^ε)/(1+t), exactly.
 - *Gaussian noise* of standard deviation σ has a Gaussian loss. So δ(ε) = Φ(-εσ + 1/(2σ)) - e^ε Φ(-εσ - 1/(2σ)), and the
   Rényi ε of order λ is λ/(2σ²) (Balle and Wang 2018, Theorem 8; Mironov 2017, Corollary 3).
 
-Both δ(ε) are attained where the model predicts one of the target's two labels.
+Both δ(ε) are attained if the model predicts one of the target's two labels in the two neighbouring data sets.
 """
 
 import math
@@ -58,8 +58,8 @@ class NoisyScore(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The pure ε: 1/σ, rounded up, for two-sided geometric noise of scale σ = `noise_scale`, as a changed label
-        moves the number of right predictions by at most 1; infinite for Gaussian noise.
+        """The pure ε: 1/σ, rounded up, for two-sided geometric noise of scale σ = `noise_scale`, because a changed
+        label moves the number of right predictions by at most 1; infinite for Gaussian noise.
         """
         return math.nextafter(1.0 / self.noise_scale, math.inf) if self.noise == "geometric" else math.inf
 

@@ -1,17 +1,17 @@
 """The law of the noisy share q̃₁ of label 1, from which the clustering paper's Algorithm 1 draws labels of two classes.
 
-Let a be the true share of label 1. The noisy shares q₀ = 1-a + z₀ and q₁ = a + z₁, with Laplace noise of scale b, are
-clipped to [τ, 1]. The printed renormalisation yields q̃₁ = τ + (1-2τ)(q₁-τ)/(q₀+q₁-2τ) where q₀ + q₁ >= 1, and
-(1-q₀)/(2-q₀-q₁) elsewhere. So for τ <= s < 1-τ, q̃₁ <= s means q₁ <= s + slope·(q₀ - (1-s)). The slope is (s-τ)/(1-τ-s)
-for q₀ >= 1-s, and (1-s)/s for smaller q₀: a line through (1-s, s) with a bend there. The probability that q̃₁ <= s is
-an integral over q₀ of products of exponentials. It has a closed form piece by piece. All terms are positive, so that
-small probabilities keep their relative accuracy.
+Let a be the true share of label 1. The noisy shares q₀ = 1-a + z₀ and q₁ = a + z₁, where z₀ and z₁ are Laplace noise of
+scale b, are clipped to [τ, 1]. The paper's renormalisation yields q̃₁ = τ + (1-2τ)(q₁-τ)/(q₀+q₁-2τ) where q₀ + q₁ >= 1,
+and (1-q₀)/(2-q₀-q₁) elsewhere. So for τ <= s < 1-τ, q̃₁ <= s means q₁ <= s + slope·(q₀ - (1-s)). The slope is
+(s-τ)/(1-τ-s) for q₀ >= 1-s, and (1-s)/s for smaller q₀. So the boundary is a line through (1-s, s) with a bend there.
+The probability that q̃₁ <= s is an integral over q₀ of products of exponentials. It has a closed form piece by piece.
+All terms are positive, so that small probabilities keep their relative accuracy.
 
-**A lower end of δ(ε) where q̃₁ is released** (`released_delta`). Cut [τ, 1-τ] into bins. An observer of q̃₁ and of the
-target's noisy label knows the bin of q̃₁, which is a post-processing. The bins' probabilities have a closed form. It
-uses the distribution function of q̃₁ below the true share, and that of the other class's share above it, so that both
-tails keep their relative accuracy. The target's noisy label, resampled with probability λ, is one with probability
-λq̃₁ + (1-λ) 1{her label is one}. In a bin from u to v this probability lies between its values at q̃₁ = u and q̃₁ = v.
+**A lower bound of δ(ε) where q̃₁ is released** (`released_delta`). Cut [τ, 1-τ] into bins. An observer of q̃₁ and of
+the target's noisy label knows the bin of q̃₁, which is a post-processing. The bins' probabilities have a closed form.
+Below the true share, it uses the distribution function of q̃₁; above, that of the other class's noisy share. So both
+tails keep their relative accuracy. The target's noisy label, resampled with probability λ, is 1 with probability
+λq̃₁ + (1-λ) 1{her label is 1}. In a bin from u to v this probability lies between its values at q̃₁ = u and q̃₁ = v.
 """
 
 import math
@@ -23,9 +23,9 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import Floats
 
 _STEEP = 1e300
-"""Largest slope of the line; it stands for a vertical line."""
+"""Largest slope of the line; this slope stands for a vertical line."""
 _TABLE = 2**14
-"""Number of entries computed together, few enough for the processor's cache; it does not change the result."""
+"""Number of entries computed together, few enough for the processor's cache; this number does not change the result."""
 
 
 def share_cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floats:
@@ -51,7 +51,8 @@ def share_cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floa
 
 @dataclass(frozen=True)
 class _Line:
-    """The lines in the plane of the clipped noisy shares (q₀, q₁) on and below which q̃₁ <= s, with a bend at q₀ = 1-s.
+    """For each s, the line in the plane of the clipped noisy shares (q₀, q₁) on and below which the noisy share q̃₁ of
+    label 1 is at most s; it bends at q₀ = 1-s.
 
     a: (J, 1) true shares of label 1. s: (1, S) values of q̃₁. scale: b of the Laplace noise on each share.
     threshold: τ, the least share after clipping.
@@ -64,21 +65,21 @@ class _Line:
 
     @property
     def upper(self) -> Floats:
-        """The slope, where q₀ is above 1-s, of the line below which the noisy share q̃₁ of label 1 is at most s, (1,
-        S).
+        """The slope, (1, S), of the line for each s where q₀ is above 1-s; on and below this line the noisy share q̃₁
+        of label 1 is at most s.
 
-        The line lies in the plane of the noisy shares (q₀, q₁) of labels 0 and 1, each limited to [τ, 1], from which
-        q̃₁ is computed; it bends at (1-s, s).
+        q̃₁ is computed from the noisy shares (q₀, q₁) of labels 0 and 1, each limited to [τ, 1]. The line lies in the
+        plane of (q₀, q₁), and bends at (1-s, s).
         """
         return (self.s - self.threshold) / (1.0 - self.threshold - self.s)
 
     @property
     def lower(self) -> Floats:
-        """The slope, where q₀ is below 1-s, of the line below which the noisy share q̃₁ of label 1 is at most s, (1,
-        S).
+        """The slope, (1, S), of the line for each s where q₀ is below 1-s; on and below this line the noisy share q̃₁
+        of label 1 is at most s.
 
-        The line lies in the plane of the noisy shares (q₀, q₁) of labels 0 and 1, each limited to [τ, 1], from which
-        q̃₁ is computed; it bends at (1-s, s). The slope is at most 1e300, which stands for a vertical line.
+        q̃₁ is computed from the noisy shares (q₀, q₁) of labels 0 and 1, each limited to [τ, 1]. The line lies in the
+        plane of (q₀, q₁), and bends at (1-s, s). The slope is at most 1e300, which stands for a vertical line.
         """
         return np.asarray(np.minimum((1.0 - self.s) / np.maximum(self.s, 1.0 / _STEEP), _STEEP))
 
@@ -97,22 +98,22 @@ class _Line:
         return np.asarray(np.where(limit >= 1.0, 1.0, np.where(limit >= self.threshold, inside, 0.0)))
 
     def between(self) -> Floats:
-        """The probability that q₀ is strictly between τ and 1 and that the noisy share of label 1 is at most s, for
-        each of the object's J true shares a of label 1 and S values s, (J, S).
+        """The probability that q₀ is strictly between τ and 1 and the noisy share of label 1 is at most s, for each of
+        the object's J true shares a of label 1 and S values s, (J, S).
 
         q₀ and q₁ are the shares of labels 0 and 1 with Laplace noise, clipped to [τ, 1]. The second condition is that
         q₁ is on or below a line in their plane. The range of q₀ is cut into pieces, in each of which the density of q₀,
         and that of q₁ on the line, are exponential functions of q₀. The probability is the sum of the pieces'
         integrals.
         """
-        # ends of the pieces in q₀: where the line bends, and where the line or q₀ crosses a mean or an end of the range
+        # ends of the pieces of q₀: where the line bends, and where the line or q₀ crosses a mean or an end of the range
         turn, up, b, centre = 1.0 - self.s, np.maximum(self.upper, 1.0 / _STEEP), self.scale, 1.0 - self.a
         start = np.maximum(self.threshold, turn - (self.s - self.threshold) / self.lower)  # the line leaves q₁ = τ
         end = turn + (1.0 - self.s) / up  # the line reaches q₁ = 1
         kink = turn + (self.a - self.s) / np.where(self.a < self.s, self.lower, up)  # the line reaches q₁ = a
         cuts = np.clip(np.stack(np.broadcast_arrays(start, turn, kink, centre, end, np.ones_like(turn))), start, 1.0)
         cuts.sort(axis=0)
-        # at these ends: q₁ - a on the line, and the distances of q₀ from 1-a and of q₁ from a, in scales
+        # at these ends: q₁ - a on the line, and the distances of q₀ from 1-a and of q₁ from a, in units of b
         x = (self.s - self.a) + np.where(cuts >= turn, self.upper, self.lower) * (cuts - turn)
         far = np.abs(cuts - centre) / b
         both = far + np.abs(x) / b
@@ -160,8 +161,8 @@ def released_delta(n: int, resampling_prob: float, scale: float, threshold: floa
     """A lower bound of δ(ε) of the noisy share of label 1 and the target's noisy label together: the largest over some
     pairs of neighbouring data sets.
 
-    The pairs have J and J + 1 users with label 1, J about n·τ, 0 or n/2. The share is cut into bins, and the observer
-    knows its bin.
+    The data sets of a pair have J and J + 1 users with label 1, where J is about n·τ, 0 or n/2. The range of the share
+    is cut into bins, and the observer knows the bin of the share.
 
     Args:
         n: users, at least 2. resampling_prob: λ in (0, 1], the probability that a label is drawn anew from the
@@ -187,7 +188,7 @@ def _tables(n: int, scale: float, threshold: float) -> tuple[_Bins, ...]:
     """The bins of the noisy share of label 1 for each pair of neighbouring data sets that is tried, with bounds of
     their probabilities.
 
-    The pairs have J and J + 1 users of n with label 1, J about n·τ, 0 or n/2.
+    The data sets of a pair have J and J + 1 users of n with label 1, where J is about n·τ, 0 or n/2.
 
     Args:
         scale: σ; the noise on a share has scale σ/n. threshold: τ, the least noisy share.
@@ -211,7 +212,8 @@ def _bins(n: int, ones: int, scale: float, threshold: float) -> _Bins:
     steps = np.geomspace(1e-6, 1.0, _BINS) * (end - threshold)
     inner = np.concatenate([threshold + steps, end - steps, share[0] + np.linspace(-_REACH, _REACH, _BINS) * scale / n])
     inner = np.unique(inner[(inner > threshold) & (inner < end)])
-    # masses: differences of F below the share and of 1 - F above it; the bin in between has the rest
+    # probabilities of the bins: differences of the distribution function F below the true share and of 1 - F above it;
+    # the bin in between has the rest
     below, above = np.split(inner, [max(1, int(np.searchsorted(inner, share[0])))])
     under = np.pad(share_cdf(share, below, scale / n, threshold), ((0, 0), (1, 0)))
     over = np.pad(share_cdf(1.0 - share, 1.0 - above, scale / n, threshold), ((0, 0), (0, 1)))
@@ -227,10 +229,10 @@ def released_distribution(share: Floats, noise: Floats, threshold: float) -> Flo
     """The noisy distribution that Algorithm 1 of the clustering paper releases: shares plus noise, clipped to [τ, 1],
     and changed so that they sum to 1, (..., K).
 
-    If the clipped shares sum to less than 1, each is raised in proportion to its distance from 1; if to more, each is
-    lowered in proportion to its distance from τ (the paper's Theorem 6). In exact arithmetic the sum of these distances
-    is above 0 unless the sum of shares is 1. If rounding at τ = 1/K makes this formula 0/0, the values stay as they
-    are.
+    If the clipped shares sum to less than 1, each is raised in proportion to its distance from 1. If they sum to more,
+    each is lowered in proportion to its distance from τ (the paper's Theorem 6). In exact arithmetic the sum of these
+    distances is above 0 unless the sum of shares is 1. If rounding at τ = 1/K makes the formula 0/0, the values stay as
+    they are.
 
     >>> released_distribution(np.array([0.9, 0.1]), np.array([0.0, -1.0]), 0.05).round(12).tolist()
     [0.904761904762, 0.095238095238]

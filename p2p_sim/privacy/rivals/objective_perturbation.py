@@ -1,22 +1,23 @@
 """Accountant of objective perturbation: K noisy logistic regressions on the same rows, whose features are private too.
 
-Model k minimises (1/n) Σᵢ ln(1 + e^(-w·zᵢ)) + b·w/n + (Δ_k/2)|w|² + λ_k g_k(w). Here zᵢ = yᵢ xᵢ, with label yᵢ = ±1,
-the d_k features xᵢ of group k, and |zᵢ| ≤ q_k. g_k is |w|²/2, or |w - u_k|²/2 with u_k fixed before. The noise b has a
-density ∝ e^(-ε'|b|/2): its norm has the law Gamma(d_k, 2/ε'), and its direction is uniform (Chaudhuri, Monteleoni and
-Sarwate 2011, Algorithm 2; Yao et al. 2019, Algorithms 1 and 3). Neighbouring data sets differ in one whole row,
-features and label; n stays.
+Model k of K minimises (1/n) Σᵢ ln(1 + e^(-w·zᵢ)) + b·w/n + (Δ_k/2)|w|² + λ_k g_k(w) over its weights w, on n rows i.
+Here zᵢ = yᵢ xᵢ, where yᵢ = ±1 is the label and xᵢ are the d_k features of group k, and |zᵢ| ≤ q_k. The penalty g_k is
+|w|²/2, or |w - u_k|²/2 with a vector u_k fixed before. The noise b has a density ∝ e^(-ε'|b|/2): its norm has the law
+Gamma(d_k, 2/ε'), and its direction is uniform (Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 2; Yao et al. 2019,
+Algorithms 1 and 3). Neighbouring data sets differ in one whole row, features and label; n stays the same.
 
 **Theorem.** All K models together are ε-differentially private with
 
     ε = ε' Σ_k q_k + Σ_k ln(1 + c_k),    c_k = q_k² / (4n(λ_k + Δ_k)).
 
-*Proof.* The objective is strongly convex and smooth. So w ↦ b = Σᵢ zᵢ/(1 + e^(w·zᵢ)) - nΔw - nλ∇g(w) is a bijection,
-the inverse of b ↦ argmin. ∇²g is the identity, and u cancels in what follows. So with h the density of b, the density
-at w is h(b(w)) det A(w), where A = n(λ+Δ)I + Σᵢ aᵢ zᵢzᵢᵀ and 0 < aᵢ ≤ 1/4. (1) If z replaces z', b(w) moves by z
-σ(-w·z) - z' σ(-w·z'), where σ is the logistic function. This has a norm of at most 2q, so that h changes by a factor of
-at most e^(ε'q). (2) Let B be A without the row that differs; B ≥ n(λ+Δ)I. Then det A = det B (1 + a zᵀB⁻¹z) lies
-between det B and det B (1 + c) for either data set, so that the ratio of determinants is at most 1 + c. Given the data,
-the noise of different models is independent, so that the logarithms add up. ∎
+*Proof.* Take one model, and omit k. The objective is strongly convex and smooth. So the map from w to
+b(w) = Σᵢ zᵢ/(1 + e^(w·zᵢ)) - nΔw - nλ∇g(w) is a bijection, the inverse of the map from b to the minimiser. ∇²g is the
+identity, and u cancels in what follows. Let h be the density of b. Then the density of the minimiser at w is
+h(b(w)) det A(w), where A = n(λ+Δ)I + Σᵢ aᵢ zᵢzᵢᵀ and 0 < aᵢ ≤ 1/4. (1) If z replaces z', b(w) moves by
+z σ(-w·z) - z' σ(-w·z'), where σ is the logistic function. This vector has a norm of at most 2q, so that h changes by a
+factor of at most e^(ε'q). (2) Let B be A without the row that differs; B ≥ n(λ+Δ)I. Then det A = det B (1 + a zᵀB⁻¹z)
+lies between det B and det B (1 + c) for either data set, so that the ratio of determinants is at most 1 + c. Given the
+data, the noise of different models is independent, so that the logarithms of the factors add up. ∎
 
 **The label alone.** If neighbours differ in the label of one row alone, z' = -z, then all models together are private
 with ε = ε' Σ_k q_k/2, less than half of the ε above. *Proof.* In (1) b(w) moves by z σ(-w·z) + z σ(w·z) = z, of norm at
@@ -25,23 +26,23 @@ most q, and h changes by a factor of at most e^(ε'q/2). In (2) aᵢ = σ(w·z�
 the other.
 
 Both papers bound the determinants' ratio by (1 + c)² = 1 + q²/(2nλ) + q⁴/(16n²λ²), from the two eigenvalues of the
-difference of the two matrices A. These have opposite signs, so that one factor is enough. Where ε' is barely above 0,
-the papers' rule adds almost boundless noise, although ε' = ε/2 with Δ > 0 is possible. `tight=True` avoids the looser
-bound and this noise.
+difference of the two matrices A. These eigenvalues have opposite signs, so that one factor is enough. If ε' is barely
+above 0, the papers' rule adds almost boundless noise, although ε' = ε/2 with Δ > 0 is possible. `tight=True` avoids the
+looser bound and this noise.
 
-The constant of (1) is attained in the limit for d ≥ 2 features. For d = 1 it is not: there w·z is far below 0 for one
-sign of z only, and b moves by less than 1.06 q. If g is |w - u|²/2 with a long u at obtuse angles to the neighbours'
-rows, the mechanism adds noise to a vector that moves by up to 2q.
+The constant 2q of (1) is attained in the limit for d ≥ 2 features. For d = 1 it is not: there w·z is far below 0 for
+one sign of z only, and b moves by less than 1.06 q. If g is |w - u|²/2 with a long u at obtuse angles to the
+neighbours' rows, the mechanism adds noise to a vector that moves by up to 2q.
 
 **δ(ε) of one row's label** (`RowLabel`). As shown above, the model of one group is as private as its noise: b in one
-world and b + z in the other, |z| <= q. The density of b depends on |b| alone and falls with it, so that b is likelier
-than b + z on one side of the plane half-way. So the total variation is Pr[|b₁| < |z|/2], where b₁ is one coordinate of
-b; it is largest for |z| = q. Let b = R u, where R has the law Gamma(d, scale) and u is uniform on the sphere. Then u₁²
-has the law Beta(1/2, (d-1)/2), and
+world and b + z in the other, |z| <= q. The density of b depends on |b| alone and falls with |b|. So it exceeds the
+density of b + z on one side of the plane half-way. Therefore the total variation is Pr[|b₁| < |z|/2], where b₁ is one
+coordinate of b; it is largest for |z| = q. Let b = R v, where R has the law Gamma(d, scale) and v is uniform on the
+unit sphere. Then v₁² has the law Beta(1/2, (d-1)/2), and
 
-    δ(0) = E Pr[R < q/(2|u₁|)],
+    δ(0) = E Pr[R < q/(2|v₁|)].
 
-The probability falls with |u₁|, so that upper and lower sums enclose its mean. The overlap 1 - δ(0) of several groups
+The probability falls with |v₁|, so that upper and lower sums enclose its mean. The overlap 1 - δ(0) of several groups
 together is at least the product of their overlaps. For ε > 0, δ is convex in e^ε, and 0 at the pure ε_label of the
 label. Hence it is at most the chord δ(0) (e^ε_label - e^ε)/(e^ε_label - 1).
 """
@@ -95,7 +96,7 @@ LABEL_CONDITIONS = (
 
 @dataclass(frozen=True)
 class ObjectivePerturbation(PlainNumbers):
-    """Noise and regularisation of K models of the same rows, and the ε of all models together.
+    """The noise and regularisation of K models learned from the same rows, and the ε of all models together.
 
     Args:
         num_rows: n, at least 1.
@@ -129,8 +130,8 @@ class ObjectivePerturbation(PlainNumbers):
 
     @property
     def epsilon_upper(self) -> float:
-        """The pure ε of all K models together if one whole row, features and label, is replaced: ε' Σ_k q_k + Σ_k
-        ln(1 + q_k²/(4n(λ_k + Δ_k))).
+        """The pure ε of all K models together if one whole row, features and label, is replaced:
+        ε' Σ_k q_k + Σ_k ln(1 + q_k²/(4n(λ_k + Δ_k))).
 
         n is the number of rows. Each model has noise with a density proportional to e^(-ε'|b|/2), where ε' is
         `noise_epsilon`. The rows of model k are clipped to the norm q_k (`norms`), and its penalty has the factor λ_k
@@ -168,18 +169,18 @@ def calibrate_perturbation(
     """Noise and additional regularisation with which K noisy logistic regressions on the same rows together are
     ε-private for one whole row.
 
-    A row consists of a group of features for each model k, which is clipped to the norm q_k. ε is spent on two things:
+    A row has one group of features for each model k; the group is clipped to the norm q_k. ε is spent on two things:
     the noise, whose density is proportional to e^(-ε'|b|/2), costs ε' Σ_k q_k = ε'; the ratio of the determinants of
     the models' Hessians in two neighbouring data sets costs the rest. Model k has the regularisation λ_k and the
-    additional Δ_k. First way: ε' = ε - Σ_k f ln(1 + q_k²/(4nλ_k)) and Δ_k = 0, if this ε' is above 0 (`tight`: above
-    ε/2). Second way: ε' = ε/2 and Δ_k = max(0, q_k²/(4n(e^(ε q_k/(2f)) - 1)) - λ_k), so that noise and determinants
-    cost at most ε/2 each.
+    additional Δ_k. Let f be 1 if `tight`, else 2. First way: ε' = ε - Σ_k f ln(1 + q_k²/(4nλ_k)) and Δ_k = 0, if this
+    ε' is above 0 (if `tight`: above ε/2). Otherwise the second way:
+    ε' = ε/2 and Δ_k = max(0, q_k²/(4n(e^(ε q_k/(2f)) - 1)) - λ_k), so that noise and determinants cost at most ε/2
+    each.
 
     Args:
         epsilon: ε > 0; infinite: no noise. num_rows: n. l2: (K,) λ_k > 0. norms: (K,) q_k > 0, the importance of the
-        groups, with sum 1. tight: if true, f = 1, which the module's proof shows to be enough, and the second way is
-        taken unless the first leaves more than ε/2 for the noise; else f = 2 as in the papers (Algorithm 1, steps 1 to
-        6; Algorithm 3, steps 3 to 10).
+        groups, with sum 1. tight: if true, f = 1, which the module's proof shows to be enough; else f = 2 as in the
+        papers (Algorithm 1, steps 1 to 6; Algorithm 3, steps 3 to 10).
 
     Raises:
         ValueError: a value is out of its range.
@@ -209,8 +210,8 @@ def calibrate_perturbation(
 
 
 def _check_rows(num_rows: int, norms: tuple[float, ...], l2: tuple[float, ...]) -> None:
-    """Raise ValueError unless there is at least one row and one group of features, and for each group k there is a norm
-    q_k and a regularisation λ_k, above 0 and finite.
+    """Raise ValueError unless there is at least one row and one group of features, and each group k has a norm q_k and
+    a regularisation λ_k, both above 0 and finite.
 
     Args:
         num_rows: n, the number of rows. norms: (K,) q_k, the norms to which the groups' rows are clipped. l2: (K,) λ_k.
@@ -225,14 +226,14 @@ def _check_rows(num_rows: int, norms: tuple[float, ...], l2: tuple[float, ...]) 
 
 
 _PARTS, _LEAST = 4000, 1e-9
-"""How many values of |u₁|, in equal ratios, enclose E Pr[R < distance/|u₁|], and the smallest value above 0."""
+"""How many values of |v₁|, in equal ratios, enclose E Pr[R < distance/|v₁|], and the smallest value above 0."""
 _UP = 1.0 + 1e-9
 """Factor by which upper bounds are raised for rounding."""
 
 
 @dataclass(frozen=True)
 class RowLabel(Accountant):
-    """Privacy of the label of one row against an observer of all models that were learned from it.
+    """Privacy of the label of one row against an observer of all models that were learned from this row.
 
     Args:
         noise: the noise of the models. features: (K,) number of features of each group, at least 1.
@@ -269,18 +270,18 @@ class RowLabel(Accountant):
 
         For one group the lower bound is attained; for several it is 0, and the upper bound combines the groups' values.
         """
-        # of each group: Pr[|b₁| < q/2]
+        # the total variation of each group: Pr[|b₁| < q/2]
         variations = [
             _between(d, 0.5 * q / self.noise.noise_scale) for d, q in zip(self.features, self.noise.norms, strict=True)
         ]
-        # of all: 1 - Π (1 - δ_k), the product of the overlaps; tanh(ε/2) is the most that the pure ε allows
+        # for all groups: 1 - Π (1 - δ_k), from the product of the overlaps; the pure ε allows at most tanh(ε/2)
         apart = -math.expm1(math.fsum(math.log1p(-min(group.upper, 1.0 - 1e-15)) for group in variations))
         upper = min(apart * _UP, math.tanh(0.5 * self.pure_epsilon) * _UP, 1.0)
         return Bracket(min(variations[0].lower, upper) if len(variations) == 1 else 0.0, upper)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε). The upper one is, as a function of e^ε, the straight line from δ(0) at ε = 0 to 0 at the pure
-        ε; if the pure ε is above 700, it is δ(0) for all ε. The lower one is 0 for ε above 0.
+        """Bounds of δ(ε). The upper bound is, as a function of e^ε, the straight line from δ(0) at ε = 0 to 0 at the
+        pure ε; if the pure ε is above 700, the upper bound is δ(0) for all ε. The lower bound is 0 for ε above 0.
         """
         check_epsilon(epsilon)
         pure = self.pure_epsilon
@@ -318,7 +319,7 @@ def _between(dimension: int, distance: float) -> Bracket:
     if dimension == 1:
         exact = float(-np.expm1(-distance))
         return Bracket(exact * (1.0 - 1e-12), exact * (1.0 + 1e-12))
-    # between two values of |u₁| the probability Pr[R < distance/|u₁|] lies between its values there
+    # between two values of |v₁| the probability Pr[R < distance/|v₁|] lies between its values at these two
     ends = np.append(0.0, np.geomspace(_LEAST, 1.0, _PARTS))
     masses = np.diff(betainc(0.5, 0.5 * (dimension - 1), ends**2))
     inside = np.append(1.0, gammainc(dimension, distance / ends[1:]))

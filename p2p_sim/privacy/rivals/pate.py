@@ -1,6 +1,7 @@
 """Accountant of PATE under label adjacency: noisy votes of teachers on disjoint data, with a test before each answer.
 
-Each user's label is in the data of only one teacher. So a changed label changes at most one vote in each query.
+A teacher is a model; in each query, every teacher votes for a class. Each user's label is in the data of only one
+teacher. So a changed label changes at most one vote in each query.
 
 - *Test.* The largest number of votes, plus noise N(0, σ₁²), is compared with a threshold. One changed vote moves the
   largest number by at most 1.
@@ -10,16 +11,18 @@ Each user's label is in the data of only one teacher. So a changed label changes
 There are at most Q tests and A answers. Each query may depend on all results so far.
 
 **All results together are μ-Gaussian private, μ² = Q/σ₁² + 2A/σ₂².** *Proof.* Draw Q numbers of a first kind and A of a
-second, all independent and of variance 1, with mean 0 in one world and means 1/σ₁ and √2/σ₂ in the other. The drawn
-numbers are used in order. A test in which the largest number of votes moves by t, |t| ≤ 1, is made from the next number
-of the first kind: multiply this by tσ₁, add the largest number of votes in the first world, and add noise of variance
-σ₁²(1 - t²). An answer is made in the same way from the next number of the second kind, along the line on which the
-votes move, with fresh noise across the line. t and the line follow from the two worlds and the results so far. So all
-results are a post-processing of Q + A Gaussian numbers, whose means in the two worlds have the distance μ. ∎
+second, all independent and of variance 1. In one world their mean is 0; in the other it is 1/σ₁ for the first kind and
+√2/σ₂ for the second. The drawn numbers are used in order. A test in which the largest number of votes moves by t,
+|t| ≤ 1, is made from the next number of the first kind: multiply this number by tσ₁, add the largest number of votes in
+the first world, and add noise of variance σ₁²(1 - t²). An answer is made in the same way from the next number of the
+second kind, along the line on which the votes move, with fresh noise across the line. t and the line follow from the
+two worlds and the results so far. So all results are a post-processing of Q + A Gaussian numbers. The distance between
+the vectors of their means in the two worlds is μ. ∎
 
-δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (Dong, Roth and Su 2022, Corollary 2.13). Only the answers' classes are
-released, so that this is an upper bound. It does not depend on the votes. An ε that depends on them ("data-dependent")
-may be much smaller, but is computed from labels, and so must not be published itself. None is stated here.
+For these Gaussian numbers δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (Dong, Roth and Su 2022, Corollary 2.13). Only the
+answers' classes are released, so that this is an upper bound for PATE. It does not depend on the votes. An ε that
+depends on the votes ("data-dependent") may be much smaller, but is computed from labels, and so must not be published
+itself. None is stated here.
 """
 
 import math
@@ -90,7 +93,7 @@ class Pate(Accountant):
         check_epsilon(epsilon)
         import scipy
 
-        # the two terms by their logarithms, as e^ε alone may be no float; μ is rounded up
+        # the two terms are computed from their logarithms, because e^ε may overflow; μ is rounded up
         log_ndtr, mu = scipy.special.log_ndtr, self.mu * (1.0 + 1e-14)
         first = math.exp(float(log_ndtr(mu / 2.0 - epsilon / mu)))
         second = math.exp(min(0.0, epsilon + float(log_ndtr(-mu / 2.0 - epsilon / mu))))

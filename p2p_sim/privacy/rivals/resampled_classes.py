@@ -1,15 +1,15 @@
 """An upper bound of δ(ε) of Algorithm 1 of the clustering paper, for any number of classes K, over all data sets.
 
-Only noisy labels are released. Each of n users' labels is replaced, with probability λ, by a draw from q̃, the labels'
-noisy distribution, in which every class has at least τ. The noise on a class's share has scale σ/n.
+Only noisy labels are released. Each of n users' labels is replaced, with probability λ, by a draw from q̃. This noisy
+distribution of the labels gives every class a probability of at least τ. The noise on a class's share has scale σ/n.
 
 With the noise fixed, a changed label moves q̃ by at most 1/n in total variation. The pair of laws q̃ before and after
-the change is a post-processing of the pair (τ + d, 1-2τ-d, τ), (τ, 1-2τ-d, τ + d) on three points, with d = min(1/n,
-1-Kτ). So, given the noise, n resampled labels reveal no more than n draws from the three points. A part f of the change
-can be hidden in the noise instead. Then two Laplace variables count as revealed, each moved by f/σ of its scale, and d
-is 1-f times as large. The target's own noisy label is bounded by a pair of laws on three points, with λτ and 1-λ+λd in
-place of τ and d. The bound holds for every f; the least bound of a few f is taken. See `docs/theorem.md`, a curator who
-resamples.
+the change is a post-processing of the pair (τ + d, 1-2τ-d, τ), (τ, 1-2τ-d, τ + d) on three points, where
+d = min(1/n, 1-Kτ). So, given the noise, n resampled labels reveal no more than n draws from the three points. A part f
+of the change can be hidden in the noise instead. Then two Laplace variables count as revealed, each moved by f/σ of its
+scale, and d is multiplied by 1-f. The target's own noisy label is bounded by a pair of laws on three points, with λτ
+and 1-λ+λd in place of τ and d. The bound holds for every f; the least bound of a few f is taken. See `docs/theorem.md`,
+a curator who resamples.
 """
 
 import math
@@ -25,49 +25,53 @@ LARGEST_CLUSTER = 2**17
 LEAST_THRESHOLD = 1e-9
 """Smallest threshold τ for which the bound is computed."""
 _PARTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.6, 2.5, 5.0)
-"""Parts f that are tried, as multiples of σ²/(σ² + λnτ), the best part if all laws were normal."""
+"""Parts f that are tried, as multiples of σ²/(σ² + λnτ); this part would be best if all laws were normal."""
 _MOST_HIDDEN = 0.95
 """Largest part f."""
 _FINE = 0.02
 """Desired step of the grid, in standard deviations of the loss; `_FINEST` and `_POINTS` may make it coarser."""
 _CUT = 1e-40
-"""Probability below which a law's ends are cut off; what the second law has there is added to `lost`, hence to δ."""
+"""Probability below which a law's ends are cut off; their probability under the second law is added to `lost`, hence to
+δ."""
 _UNDERFLOW = 1e-30
 """Bound of the second law's probability of losses above 640, at which the first law underflows.
 
 The losses of two Laplace laws and of the target's own label are at most 3 · `_LOSSES` = 180 together. The loss of the
-draws is 460 or more with probability at most Pr[Bin(n, τ + 1/n) >= 460 / ln(1 + 1/(nτ))] < 1e-32, largest at n = 73 and
-τ = `LEAST_THRESHOLD`.
+draws is 460 or more with probability at most Pr[Bin(n, τ + 1/n) >= 460 / ln(1 + 1/(nτ))] < 1e-32; the largest value is
+that at n = 73 and τ = `LEAST_THRESHOLD`.
 """
 _SLACK = 1e-7
 """Relative amount by which probabilities are raised for rounding, and half of the amount by which losses are raised.
 
-Let u = 2^-53. All terms are non-negative, so that relative errors add up. A draw's probabilities are off by at most
-24u. If the middle one is small, its error is up to 3u in absolute terms, which is less than 24u of the last one's under
-the second law. `np.convolve` sums directly, and adds at most m·u, where m is the shorter length. Squaring doubles the
-error. So the law of n draws is off by at most n (24u + Σ_j m_j u / 2^(j+1)), where m_j is the length of the law of 2^j
-draws. By Hoeffding's inequality m_j <= min(2^(j+1) + 1, 28 · 2^(j/2)), and the sum is at most 12u. At n = 2^17 this is
-5.3e-10; at most 20 other convolutions add 3e-10. The errors of losses also add up: 4u of at most 1000 for all draws
-together, and 2e-14 for each law that is put on the grid.
+Let u = 2^-53. All terms are non-negative, so that relative errors add up. The three probabilities of a draw have errors
+of at most 24u. If the middle probability is small, its absolute error is up to 3u, which is less than 24u times the
+last probability under the second law. `np.convolve` sums directly, and adds at most m·u, where m is the shorter length.
+Squaring doubles the error. So the error of the law of n draws is at most n (24u + Σ_j m_j u / 2^(j+1)), where m_j is
+the length of the law of 2^j draws. By Hoeffding's inequality m_j <= min(2^(j+1) + 1, 28 · 2^(j/2)), and the sum is at
+most 12u. At n = 2^17 this is 5.3e-10; at most 20 other convolutions add 3e-10. The errors of losses also add up: 4u of
+at most 1000 for all draws together, and 2e-14 for each law that is put on the grid.
 """
 _LEAST_ROOM = 1e-4
-"""τ is lowered until 1 - Kτ is at least this, which keeps the bound valid; the grid would be too fine otherwise."""
+"""τ is lowered until 1 - Kτ is at least this. The bound stays valid; without this the grid would be too fine."""
 _FINEST = 1000
-"""Largest number of points of the grid for each step of the loss of a draw."""
+"""Largest number of steps of the grid in the loss of one draw."""
 _POINTS = 3e5
-"""About the most points of the grid up to the loss of the target's own label; a draw's loss is at least one step."""
+"""About the largest number of grid points up to the loss of the target's own label; a draw's loss is at least one step.
+"""
 _VASTEST = 1e150
 """From this noise scale σ on, the best part f is taken as 1, so that σ² need not be formed."""
 _LOSSES = 60.0
-"""Losses of the target's own label above this count as infinite; the loss of a Laplace law is kept at most this."""
+"""A larger loss of the target's own label counts as infinite; the parts f are such that no loss of a Laplace law is
+larger."""
 
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """A pair of laws, given by the loss, the logarithm of the ratio of the second law to the first, on a grid.
+    """A pair of laws, given by the loss on a grid; the loss is the logarithm of the ratio of the second law to the
+    first.
 
-    law: (L,) probabilities under the first law of the losses (first + 0, 1, ...) · grid. lost: probability under the
-    second law of all outcomes that are left out or show which law it is.
+    law: (L,) probabilities under the first law of the losses (first + i) · grid, i = 0 to L-1. lost: probability under
+    the second law of all outcomes that are left out or are impossible under the first law.
     """
 
     law: Floats
@@ -89,7 +93,7 @@ class Losses:
         `grid`. Negligible ends of the laws are cut off and added to `lost`.
         """
         law, first = np.convolve(self.law, factor.law), self.first + factor.first
-        # cut off ends that have next to no probability under either law; what the second law has there is lost
+        # cut off ends with next to no probability under either law; their probability under the second law is lost
         second = law * np.exp(np.minimum(self.grid * (first + np.arange(len(law))), 700.0))
         likely = np.flatnonzero(np.maximum(law, second) > _CUT)
         inside = slice(int(likely[0]), int(likely[-1]) + 1)
@@ -151,25 +155,25 @@ def _laws(n: int, lam: float, scale: float, threshold: float, moved: float) -> t
 
 
 def _law(n: int, lam: float, scale: float, threshold: float, *, moved: float, part: float) -> Losses:
-    """The pair of laws that bounds what the noisy labels reveal of one user's label, if a part f of the change of the
-    noisy shares counts as seen through their noise, and the rest through the draws.
+    """The pair of laws that bounds what the noisy labels reveal of one user's label. A part f of the change of the
+    noisy shares counts as seen through their noise, and the rest as seen through the draws.
 
-    It is the product of the pairs of three independent observations: the draws of all users (if λ is below 1, of all
-    others); if λ is below 1, the target's own noisy label; and, for f above 0, two Laplace variables, each moved by f/σ
-    of its scale.
+    The result is the product of the pairs of up to three independent observations: the draws of all users (if λ is
+    below 1, of all others); if λ is below 1, the target's own noisy label; and, for f above 0, two Laplace variables,
+    each moved by f/σ of its scale.
 
     Args:
         n: users. lam: λ, the probability that a label is drawn anew from the noisy shares. scale: σ; the noise on a
-        share has scale σ/n. threshold: τ, the least noisy share. moved: by how much a changed label still moves the
-        noisy shares in the draws, 1-f times d. part: f.
+        share has scale σ/n. threshold: τ, the least noisy share. moved: (1-f) d, by how much a changed label still
+        moves the noisy shares in the draws. part: f.
     """
-    # the grid: the loss of a draw, ln(1 + d/τ), is a whole number of its steps, a larger one if the loss varies little
+    # the grid: the loss of a draw, ln(1 + d/τ), is a whole number of grid steps, more of them if the loss varies little
     step, hidden = math.log1p(moved / threshold), part / scale if part > 0.0 else 0.0
     deviation = math.sqrt(2.0 * n * lam * threshold * step**2 + 2.0 * hidden**2)
     own = min(math.log1p(1.0 / (lam * threshold)), _LOSSES) if lam < 1.0 else 0.0
     finest = max(1, min(_FINEST, int(_POINTS * step / own))) if own > 0.0 else _FINEST
     finer = min(finest, max(1, math.ceil(step / (_FINE * deviation))))
-    # the draws from the three points; at λ = 1 the target's is one of them
+    # the draws from the three points; at λ = 1 they include the target's draw
     users = n if lam == 1.0 else n - 1
     chances = lam * np.array([threshold + moved, 0.0, threshold])
     chances[1] = max(0.0, 1.0 - chances.sum()) * (1.0 + 1e-15)
@@ -184,16 +188,17 @@ def _law(n: int, lam: float, scale: float, threshold: float, *, moved: float, pa
 
 
 def _label(least: float, moved: float, grid: float) -> Losses:
-    """A pair of laws that bounds the target's own noisy label for two of her true labels, on the grid of log-ratios.
+    """A pair of laws that bounds what the target's own noisy label shows of two of her true labels, on the grid of
+    log-ratios.
 
-    She keeps her label or has one drawn anew, so that each label has at least the probability `least`, and one of the
-    two true labels raises the probability of an outcome by `moved` over that of the other. So the two laws have three
-    outcomes: the first has probabilities least + moved, the rest to 1, and least; the second has these in reverse
+    She keeps her label or has one drawn anew, so that each label has at least the probability `least`. The probability
+    of an outcome differs by at most `moved` between the two true labels. So the two laws have three outcomes. Under the
+    first law their probabilities are least + moved, the rest to 1, and least; under the second law they are in reverse
     order. If the log-ratio ln(1 + moved/least) exceeds 60, the outcome with this log-ratio is left out: its probability
     under the second law is stored in `lost`, and added to every divergence.
 
     Args:
-        least: the smallest probability of an outcome. moved: the raise. grid: the step of the grid.
+        least: the smallest probability of an outcome. moved: the largest difference. grid: the step of the grid.
     """
     loss = math.log1p(moved / least)
     if loss > _LOSSES:
@@ -216,15 +221,15 @@ def _laplace(shift: float, grid: float) -> Losses:
 
 
 def _spread(first: Floats, losses: Floats, grid: float) -> Losses:
-    """Two laws on a grid of losses, given J outcomes: their probabilities `first` under the first law, and their
-    losses, the logarithms of the ratio of the second law to the first, (J,) each.
+    """A pair of laws with J outcomes, put on a grid of losses.
 
-    An outcome between two points of the grid is split between both, such that its probability under either law stays
-    the same in all. A split loss only varies more, and hockey-stick divergences are means of a convex function of the
+    An outcome between two points of the grid is split between both, such that its total probability under either law
+    stays the same. A split loss only varies more, and hockey-stick divergences are means of a convex function of the
     likelihood ratio, so that they do not fall.
 
     Args:
-        grid: the step of the grid.
+        first: (J,), the outcomes' probabilities under the first law. losses: (J,), the logarithms of the ratio of the
+        second law to the first. grid: the step of the grid.
     """
     used = first > 0.0
     first, losses = first[used], losses[used]

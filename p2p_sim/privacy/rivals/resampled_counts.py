@@ -1,10 +1,11 @@
 """Bounds of δ(ε) of Algorithm 1 of the clustering paper, for two classes, if only noisy labels are released.
 
-Let Q = q̃₁ be the noisy share of label 1 if J of n users hold label 1, and V_J(k) = E Bin(k; n, Q). If every label is
-resampled (λ = 1), the learner sees n draws, each a one with probability Q, and k of them are ones with probability
-V_J(k). If m others hold label 1, J is m or m + 1 under the target's two labels.
+Let Q = q̃₁ be the random noisy share of label 1 if J of n users hold label 1. Let V_J(k) = E Bin(k; n, Q), where
+Bin(k; n, p) is the binomial probability of k ones in n draws. With probability λ a label is resampled: replaced by a
+draw that is a one with probability Q. If every label is resampled (λ = 1), the learner sees n draws, and k of them are
+ones with probability V_J(k). If m others hold label 1, J is m or m + 1 under the target's two labels.
 
-For λ < 1, an upper bound follows if the learner is told who of the others was resampled, which does not depend on
+For λ < 1, an upper bound follows if the learner is told which of the others were resampled, which does not depend on
 labels. Take a number of resampled others that is hardly ever exceeded; fewer draws would be a post-processing. The
 learner sees these draws and the target's noisy label, which is a draw from Q with probability λ. Their joint law is a
 positive combination of V_J(k) and V_J(k + 1). A lower bound follows if the learner looks only at the target and the
@@ -31,24 +32,25 @@ from p2p_sim.privacy.rivals.noisy_share import share_cdf
 LARGEST_CLUSTER = 2048
 """Largest number of users."""
 LARGEST_WORK = 600_000
-"""Largest product of the number of users and the number of counts of users in the range that the noise can reach."""
+"""Largest product of two numbers: how many users there are, and over how many counts of users the noise reaches."""
 _ROUGH, _FINE = 16, 256
-"""How many points F is evaluated at per count of users: for all data sets, and for those that may be the worst ones."""
+"""At how many points per count of users F is evaluated: for all data sets, and for those that may be the worst ones."""
 _FEWEST_BINS = 192
 _REACH = 28.0
 """How many scales of the noise are evaluated on either side; the probability beyond them is added to the bounds."""
 _LOG_TAIL = -32.0
-"""Logarithm of the probability of the counts that are left out on either side; it is added to the bounds."""
+"""Logarithm of the probability of the counts that are left out on either side; this probability is added to the bounds.
+"""
 _BLOCK = 16
-"""How many data sets are evaluated together for σ up to 1; more for more noise, since they share the nodes."""
+"""How many data sets are evaluated together for σ up to 1; for more noise it is more, since they share the nodes."""
 
 
 @dataclass(frozen=True)
 class Bracketed:
-    """Lower and upper bounds (R, N) of probabilities, with a row for each of successive data sets.
+    """Lower and upper bounds (R, N) of N probabilities for each of R successive data sets.
 
-    missing: (R,) upper bounds of the probability left out. first: the number k of the first column, if columns are
-    numbers k of ones.
+    missing: (R,) upper bounds of the probability left out. first: the number k of the first column, if columns stand
+    for numbers k of ones.
     """
 
     lower: Floats
@@ -62,9 +64,10 @@ Views = tuple[Bracketed, Bracketed]
 
 
 def affordable(n: int, scale: float, threshold: float) -> bool:
-    """Whether the bounds of δ(ε) for the noisy labels alone of two classes (`counts_delta`) take a few seconds at most:
-    for 2 to 2,048 users, positive and finite noise, a least share below 1/2, and at most 600,000 for the product of n
-    and the number of counts of users that the noise can reach.
+    """Whether the bounds of δ(ε) for the noisy labels alone of two classes (`counts_delta`) take a few seconds at most.
+
+    They do for 2 to 2,048 users, positive and finite noise, and a least share below 1/2, if the product of n and the
+    number of counts of users over which the noise reaches is at most 600,000.
 
     Args:
         n: users. scale: σ; the noise on a share has scale σ/n. threshold: τ, the least noisy share.
@@ -83,7 +86,8 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
     rough = max(4, round(_ROUGH / max(1.0, 0.5 * scale)))  # more noise makes F smoother
     fine = _FINE if n <= 64 else max(_ROUGH, round(_FINE / max(1.0, scale)))
     block = _blocks(n, resampling_prob, scale, threshold)
-    # m up to (n-1)/2 is enough, since swapping the labels mirrors the others; first all blocks, with few points of F
+    # m up to (n-1)/2 is enough, since swapping the labels mirrors the other data sets; first all blocks, with few
+    # points of F
     firsts = range(0, (n - 1) // 2 + 1, _block_size(scale))
     coarse = {first: _divergences(block(first, rough), epsilon) for first in firsts}
     # then many points for the blocks that may hold the largest δ, the worst first
@@ -105,8 +109,8 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
 
 
 def _block_size(scale: float) -> int:
-    """How many successive data sets are bounded together as a block, to save time: 16 for σ up to 1, more for more
-    noise, as the points at which the law of the noisy share is evaluated then serve more data sets.
+    """How many successive data sets are bounded together as a block, to save time: 16 for σ up to 1, and more for more
+    noise, because then the points at which the law of the noisy share is evaluated serve more data sets.
     """
     return max(_BLOCK, int(_BLOCK * scale))
 
@@ -136,9 +140,9 @@ def _blocks(n: int, resampling_prob: float, scale: float, threshold: float) -> C
     """A function that gives bounds of the laws of what the learner sees, for the target's labels 0 and 1, for a block
     of successive data sets.
 
-    A data set is given by m, how many users besides the target hold label 1. The function takes two numbers: the first
-    m of a block; and, for each count of users, the number of points at which F is evaluated, the distribution function
-    of the noisy share of label 1. If λ is below 1, the laws are those of a learner who is also told which of the
+    A data set is given by m, how many users besides the target hold label 1. Let F be the distribution function of the
+    noisy share of label 1. The function takes two numbers: the first m of a block, and the number of points per count
+    of users at which F is evaluated. If λ is below 1, the laws are those of a learner who is also told which of the
     others' labels were drawn anew, so that they bound δ from above only. Results, up to some 200 MB, stay in memory
     until other arguments are asked for, since ε(δ) needs the same blocks at many ε.
 
@@ -168,7 +172,7 @@ def _zeros_alone(n: int, resampling_prob: float, scale: float, threshold: float,
     """Bounds of the laws of the noisy labels of the target and of the others with label 0, for the target's labels 0
     and 1, if `ones` of the others hold label 1.
 
-    A learner who ignores all other noisy labels sees these, so that they bound δ from below.
+    A learner who ignores all other noisy labels sees only these. So these laws bound δ from below.
 
     Args:
         n: users. resampling_prob: λ, the probability that a label is drawn anew from the noisy share. scale: σ; the
@@ -184,14 +188,14 @@ def _views(draws: Bracketed, n: int, resampling_prob: float, rate: float) -> Vie
     """Bounds of the joint laws of the target's noisy label and of the number of ones among n-1 other noisy labels, for
     the target's labels 0 and 1.
 
-    Each of the others' labels is a one with probability rate·Q, where Q is the random noisy share of label 1. If λ is
-    1, the target's label is just one more draw from Q, and the laws are those of the number of ones among all n.
+    Each of the others' noisy labels is a one with probability rate·Q, where Q is the random noisy share of label 1. If
+    λ is 1, the target's label is just one more draw from Q, and the laws are those of the number of ones among all n.
 
     Args:
-        draws: bounds of the mean over Q of Bin(k; n, rate·Q), (R, N), with a row for each J = m, m+1, ... users with
-        label 1 and a column for each k; m of the J users are others than the target. n: the number of draws, the
-        target's included. resampling_prob: λ, the probability that a label is drawn anew from Q. rate: 1 if the others'
-        labels are all drawn anew, λ if each is drawn anew with probability λ and otherwise stays 0.
+        draws: bounds of the mean over Q of Bin(k; n, rate·Q), (R, N), with a row for each number J of users with label
+        1, from the first m on, and a column for each k. n: the number of draws, the target's included.
+        resampling_prob: λ, the probability that a label is drawn anew from Q. rate: 1 if the others' labels are all
+        drawn anew, λ if each is drawn anew with probability λ and otherwise stays 0.
 
     Returns:
         For label 0 and for label 1, lower and upper bounds with a row for each data set.
@@ -210,21 +214,23 @@ def _view(draws: Bracketed, n: int, lam: float, rate: float, *, label: int) -> B
     holds `label`. There are columns for her noisy label 1 and each k, then for her noisy label 0 and each k.
 
     Q is the random noisy share of label 1. Each of the others' noisy labels is a one with probability rate·Q; rate is 1
-    if they are all drawn anew, or λ. V(k) is the mean over Q of the binomial probability Bin(k; n, rate·Q). Count the
-    target's draw among the n: it is a one beside k ones of the others with probability (k+1)/n V(k+1), and a zero
-    beside k ones with probability (1-k/n) V(k). Her noisy label is a draw from Q with probability λ, and her own label
-    with probability 1-λ.
+    if they are all drawn anew, or λ. V(k) is the mean over Q of the binomial probability Bin(k; n, rate·Q). Count a
+    draw of the target among the n draws. With probability (k+1)/n V(k+1) it is a one and k of the others are ones; with
+    probability (1-k/n) V(k) it is a zero and k of the others are ones. Her noisy label is a draw from Q with
+    probability λ, and her own label with probability 1-λ.
 
     Args:
         draws: bounds of V, with a row for each data set. lam: λ.
     """
     k = draws.first - 1 + np.arange(draws.lower.shape[1] + 1, dtype=np.float64)
-    # the target's draw is a one, or a zero, with k ones among the others: lower and upper bounds of either
+    # lower and upper bounds of the two joint probabilities: the target's draw is a one, or a zero, and k others are
+    # ones
     padded = [np.pad(table, ((0, 0), (1, 1))) for table in (draws.lower, draws.upper)]
     ones = [(k + 1.0) / n * table[:, 1:] for table in padded]
     zeros = [(1.0 - k / n) * table[:, :-1] * (k >= 0.0) for table in padded]
-    # Her noisy label is one: λ/rate times the draw's ones, plus her own label. It is zero: λ times the draw's zeros,
-    # plus her own label, plus `balance` times the draw's ones, with their opposite bound if `balance` is negative
+    # The probability that her noisy label is a one: λ/rate times that of the draw's ones, plus that of her own label.
+    # That it is a zero: λ times that of the draw's zeros, plus that of her own label, plus `balance` times that of the
+    # draw's ones; if `balance` is negative, the opposite bound of the latter is used
     own = 1.0 - lam
     balance = (0.0 if label else own) - (lam / rate - lam)
     bounds = []
@@ -249,18 +255,18 @@ def draw_law(
     """Bounds of the mean over Q of the binomial probability Bin(k; draws, rate·Q), with a row for each J = first..last
     and a column for each likely k.
 
-    Q is the random noisy share of label 1 if J users hold it, and F its distribution function. The range of Q is cut
-    into bins. On each bin Bin(k; draws, rate·q), as a function of q, is replaced by the straight line between its
-    values at the ends. So the mean is Σ w B over the ends of all bins, where B is the binomial probability at an end,
-    and the weight w follows from the means of F over the bins beside it. There are two errors. The means of F are
-    computed from its values at s points of each bin; this costs at most Σ_bins (probability of the bin) |ΔB|/(2s), with
-    ΔB the difference of B between the bin's ends. The straight line costs at most Σ_bins (probability of the bin) (its
-    largest distance from the function).
+    Q is the random noisy share of label 1 if J users hold this label, and F the distribution function of Q. The range
+    of Q is cut into bins. On each bin Bin(k; draws, rate·q), as a function of q, is replaced by the straight line
+    between its values at the ends. So the mean is Σ w B over the ends of all bins, where B is the binomial probability
+    at an end, and the weight w follows from the means of F over the two bins that meet there. There are two errors. The
+    means of F are computed from its values at s points of each bin; this costs at most
+    Σ_bins (probability of the bin) |ΔB|/(2s), with ΔB the difference of B between the bin's ends. The straight line
+    costs at most Σ_bins (probability of the bin) (largest distance of the line from the function).
 
     Args:
-        n: users. first, last: J users hold label 1, with last at most n/2 + 1. scale: σ; the noise on a share has scale
-        σ/n. threshold: τ, the least noisy share. density: how many points F is evaluated at, for each count of users.
-        draws: the number of draws; None: n. rate: in (0, 1].
+        n: users. first, last: the smallest and the largest J, with last at most n/2 + 1. scale: σ; the noise on a share
+        has scale σ/n. threshold: τ, the least noisy share. density: the number of points per count of users at which F
+        is evaluated. draws: the number of draws; None: n. rate: in (0, 1].
     """
     nodes = _nodes(n, first, last, scale, threshold)
     points = max(2, math.ceil(density * n * float(nodes[-1] - nodes[0]) / (nodes.size - 1)))
@@ -276,7 +282,7 @@ def draw_law(
     misplaced = np.abs(np.diff(kernel, axis=0)) / (2.0 * points) + _chord_error(trials, k, p, kernel)
     middle, error = weights.mean @ kernel, weights.rise @ misplaced + weights.doubt @ kernel
     doubt = 1.2e-14 * trials + 1e-13  # relative rounding of the kernel
-    # two tails of k, and one tail for more draws than `_blocks` assumes
+    # two tails of k, and one tail for the case of more draws than `_blocks` assumes
     missing = weights.missing + 4.0 * math.exp(_LOG_TAIL)
     return Bracketed(np.maximum(middle - error, 0.0) * (1.0 - doubt), (middle + error) * (1.0 + doubt), missing, low)
 
@@ -305,8 +311,8 @@ def _chord_error(n: int, k: Floats, p: Floats, kernel: Floats) -> Floats:
     """Upper bound (P - 1, K) of the distance between f = Bin(k; n, ·) and its chord on each bin between two p (P,).
 
     kernel: (P, K) the values of f. The distance is at most the range of values of f, and at most width²/8 times the
-    second derivative. This derivative is f times the difference of (k/p - (n-k)/(1-p))² and k/p² + (n-k)/(1-p)², whose
-    terms are largest at the ends of the bin.
+    largest second derivative of f in absolute value. This derivative is f times the difference of
+    (k/p - (n-k)/(1-p))² and k/p² + (n-k)/(1-p)², whose terms are largest at the ends of the bin.
     """
     from scipy.special import xlog1py, xlogy
 
@@ -328,9 +334,9 @@ def _chord_error(n: int, k: Floats, p: Floats, kernel: Floats) -> Floats:
 
 def _nodes(n: int, first: int, last: int, scale: float, threshold: float) -> Floats:
     """The ends of bins of the noisy share Q of label 1, within [τ, 1-τ], ascending, for J = first..last of n users with
-    label 1; 1/2 is one of the ends, or outside all bins.
+    label 1. 1/2 is one of the ends, or outside all bins.
 
-    They cover 28 scales of the noise on either side of the true shares.
+    The bins cover 28 scales of the noise on either side of the true shares.
 
     Args:
         scale: σ; the noise on a share has scale σ/n. threshold: τ, the least noisy share.
@@ -339,7 +345,7 @@ def _nodes(n: int, first: int, last: int, scale: float, threshold: float) -> Flo
     reach = _REACH * scale
     start, end = max(threshold, (first - reach) / n), min(1.0 - threshold, (last + reach) / n)
     end = min(max(end, threshold + 0.5 / n), 1.0 - threshold)
-    # bins as wide as a small part of the draws' standard deviation, in counts of users
+    # the width of the bins, in counts of users, is a small part of the draws' standard deviation
     spread = math.sqrt(n * min(start * (1.0 - start), end * (1.0 - end)))
     bins = max(_FEWEST_BINS, math.ceil(n * (end - start) / min(max(0.0625, 0.015 * spread), 0.25)))
     if start < 0.5 < end:
@@ -350,7 +356,8 @@ def _nodes(n: int, first: int, last: int, scale: float, threshold: float) -> Flo
 
 @dataclass(frozen=True)
 class _Weights:
-    """The law of the noisy share Q, as weights of the ends of its bins (nodes), for R values of J.
+    """The law of the noisy share Q of label 1, as weights of the ends of its bins (nodes), for R numbers J of users
+    with label 1.
 
     mean: (R, P) weights of the nodes. rise: (R, P - 1) probability of each bin. doubt: (R, P) rounding error of the
     weights. missing: (R,) probability outside the bins.
@@ -373,9 +380,9 @@ class _Weights:
         their relative accuracy.
 
         Args:
-            n: users. ones: (R,) the values of J, a row of the result for each. nodes: (P,), ascending. scale: σ; the
-            noise on a share has scale σ/n. threshold: τ, the least noisy share. points: how many points F is evaluated
-            at on each bin.
+            n: users. ones: (R,) the values of J, one for each row of the result. nodes: (P,), ascending. scale: σ; the
+            noise on a share has scale σ/n. threshold: τ, the least noisy share. points: the number of points of each
+            bin at which F is evaluated.
         """
         # F and 1 - F at `points` places of each bin, below and above the node where they are joined
         share, bins = ones / n, nodes.size - 1
@@ -402,8 +409,8 @@ class _Weights:
 
 
 def _bin_means(values: Floats, points: int) -> Floats:
-    """Means over bins of a monotone function, (R, bins), off by at most rise/(2 points), the rise being the change of
-    the function over the bin.
+    """Means over bins of monotone functions, (R, bins). The error of a mean is at most the change of the function over
+    the bin, divided by 2 · `points`.
 
     Args:
         values: (R, bins · points + 1), R functions at `points` equal steps of each bin and at the last end.

@@ -9,11 +9,11 @@ The expected loss under a prior p is (Σ_bins L(bin))/(e^ε+b-1) with
 
     L(bin) = min over o of Σ_y p_y ℓ(o, y) (1 + (e^ε-1) [y in the bin]),
 
-where ℓ(o, y) is the loss of output o for label y. So for each b a dynamic programme over the ends of the bins finds the
-smallest sum. According to the paper, no ε-private randomizer has a smaller expected loss than the best bins. The reason
-is that an output's probabilities given each label are a non-negative combination of vectors with entries 1 and e^ε, so
-that each output may be taken to favour one set of labels. Tests compare with a linear programme over such sets. A fixed
-output (b = 1) is never better than b = 2.
+where ℓ(o, y) is the loss of output o for label y, and [y in the bin] is 1 if y is in the bin, else 0. So for each b a
+dynamic programme over the ends of the bins finds the smallest sum. According to the paper, no ε-private randomizer has
+a smaller expected loss than the best bins. The reason is that the vector of an output's probabilities given each label
+is a non-negative combination of vectors with entries 1 and e^ε. So each output may be assumed to favour one set of
+labels. Tests compare with a linear programme over such sets. A fixed output (b = 1) is never better than b = 2.
 """
 
 import math
@@ -50,7 +50,8 @@ class Bins:
 
 
 class BinCosts(NamedTuple):
-    """Cost and best output value of every possible bin, both (k, k): row its first label, column its last.
+    """Cost and best output value of every possible bin, (k, k) each: the row is the bin's first label, the column its
+    last.
 
     costs: e^-ε L(bin), infinite for an empty bin. outputs: the output value with this cost.
     """
@@ -60,7 +61,7 @@ class BinCosts(NamedTuple):
 
 
 def check_grid(values: Floats, prior: Floats) -> None:
-    """Checks a grid of label values for the randomizers that release numbers, and raises an error if it cannot be used.
+    """Check a grid of label values for the randomizers that release numbers; raise an error if it cannot be used.
 
     Args:
         values: (k,) the label values of the grid, finite, increasing, 2 to 256 of them. prior: (k,) probability of
@@ -78,7 +79,8 @@ def check_grid(values: Floats, prior: Floats) -> None:
 
 
 def best_bins(values: Floats, prior: Floats, epsilon: float, loss: LossName = "squared") -> Bins:
-    """The bins with the smallest expected loss under a prior: at least two, and the fewest of equally good choices.
+    """The bins with the smallest expected loss under a prior: at least two bins, and as few as possible among equally
+    good choices.
 
     >>> best_bins(np.arange(4.0), np.full(4, 0.25), 2.0).bin_of
     (0, 0, 1, 1)
@@ -107,7 +109,7 @@ def best_bins(values: Floats, prior: Floats, epsilon: float, loss: LossName = "s
         # the expected loss, (Σ L)/(e^ε+b-1)
         if (expected := float(smallest[-1]) / (1.0 + (count - 1) * low)) < best:
             best, bins = expected, count
-    # back from the last bin to the first
+    # the bins' first labels, from the last bin back to the first
     first, stop = [], k
     for count in range(bins, 0, -1):
         first.append(int(starts[count - 1, stop - 1]))
@@ -126,9 +128,9 @@ def _squared(values: Floats, prior: Floats, low: float) -> BinCosts:
     of the bin, the column the last.
 
     The cost is Σ_y p_y (o - y)² (1 + (e^ε-1) [y in the bin]), since randomised response gives an output e^ε times as
-    often for a label of its bin. It is stored times e^-ε, which keeps it finite for large ε. The best o is the mean of
-    all labels in which those in the bin weigh e^ε times as much. Where the last label comes before the first, the cost
-    is infinite.
+    often for a label of its bin. The cost is stored multiplied by e^-ε, which keeps it finite for large ε. The best o
+    is a weighted mean of all labels, with weights p_y, multiplied by e^ε for labels in the bin. Where the last label
+    comes before the first, the cost is infinite.
 
     Args:
         values: (k,) label values y. prior: (k,) their probabilities p_y. low: e^-ε.
@@ -147,8 +149,8 @@ def _absolute(values: Floats, prior: Floats, low: float) -> BinCosts:
     of the bin, the column the last.
 
     The cost is Σ_y p_y |o - y| (1 + (e^ε-1) [y in the bin]), since randomised response gives an output e^ε times as
-    often for a label of its bin. It is stored times e^-ε, which keeps it finite for large ε. The best o is a weighted
-    median, one of the values. Where the last label comes before the first, the cost is infinite.
+    often for a label of its bin. The cost is stored multiplied by e^-ε, which keeps it finite for large ε. The best o
+    is a weighted median, one of the values. Where the last label comes before the first, the cost is infinite.
 
     Args:
         values: (k,) label values y. prior: (k,) their probabilities p_y. low: e^-ε.
@@ -166,7 +168,7 @@ def _absolute(values: Floats, prior: Floats, low: float) -> BinCosts:
 def _sums(terms: Floats) -> Floats:
     """Sums (k, k) of the terms (k,) from the row's index to the column's index, both included; 0 below the diagonal.
 
-    Each row is summed on its own, since a difference of sums from the start would lose tiny terms.
+    Each row is summed separately, since differences of cumulative sums would lose tiny terms.
     """
     return np.cumsum(np.triu(np.broadcast_to(terms, (len(terms), len(terms)))), axis=1)
 

@@ -1,9 +1,9 @@
 """Laws of the number of runs K of a private selection, and what the bounds of `private_selection` need to know of them.
 
-φ is the generating function of K: φ(x) = E x^K. Let u be the probability that another run beats an outcome. The bounds
-need three things: the outcome's weight φ'(1-u), which falls from E K as u grows; the probability 1 - φ(1-δ) that some
-run has one of the best outcomes, if a single run has one with probability δ; and the δ for which 1 - φ(1-δ) has a given
-value.
+Let φ be the generating function of K, φ(x) = E x^K, and φ' its derivative. Let u be the probability that another run
+beats an outcome. The bounds need three things. The first is the outcome's weight φ'(1-u), which falls from E K as u
+grows. The second is the probability 1 - φ(1-δ) that at least one run has one of the best outcomes, if a single run has
+one with probability δ. The third is the δ for which 1 - φ(1-δ) has a given value.
 """
 
 import math
@@ -24,7 +24,8 @@ _MARGIN = 1e-12
 class RunLaw(PlainNumbers, ABC):
     """A public law of the number of runs K of a private selection, which depends on no label.
 
-    φ is its generating function, φ(z) = E z^K; u is the probability that another run beats an outcome.
+    φ(x) = E x^K is the generating function of K, φ' its derivative; u is the probability that another run beats an
+    outcome.
     """
 
     @property
@@ -34,20 +35,20 @@ class RunLaw(PlainNumbers, ABC):
 
     @property
     def scale(self) -> float:
-        """The size of u, the probability that another run beats an outcome, at which the outcome's weight begins to
-        fall: for u far below it the weight φ'(1-u) is nearly its largest value, E K. It is 1/(E K) unless a subclass
-        says otherwise.
+        """The size of u at which the weight φ'(1-u) of an outcome begins to fall: for u far below this size the weight
+        is nearly its largest value, E K. The result is 1/(E K) unless a subclass says otherwise.
 
-        K is the number of runs and φ(x) = E x^K. The weight is the factor by which such an outcome is likelier in the
-        selection's release than in a single run. The bounds of the selection cut the range of u into intervals, whose
-        ends have equal ratios from 1/200 of this size on.
+        u is the probability that another run beats the outcome, K the number of runs, and φ(x) = E x^K. The weight is
+        the factor by which the outcome is likelier in the selection's release than in a single run. The bounds of the
+        selection cut the range of u into intervals; from 1/200 of the result on, the ratios of successive ends are
+        equal.
         """
         return 1.0 / self.mean
 
     @property
     def none(self) -> float:
-        """Probability that there is no run, Pr[K = 0] for the number of runs K, which is φ(0) for the generating
-        function φ(x) = E x^K. It is 0 unless a subclass says otherwise.
+        """The probability Pr[K = 0] that there is no run, where K is the number of runs. It is 0 unless a subclass says
+        otherwise.
         """
         return 0.0
 
@@ -57,25 +58,26 @@ class RunLaw(PlainNumbers, ABC):
         that reaches the threshold; None for laws that release the best of all runs.
 
         A weight is the probability of an outcome in the selection's release divided by its probability in a single run.
-        In the bound of δ(ε), the excess that does not come from outputs that reach the threshold gets this smaller
-        weight.
+        In the bound of δ(ε), the excess that does not come from outputs that reach the threshold gets the smaller of
+        the two weights.
         """
         return None
 
     @abstractmethod
     def log_weight(self, u: Floats) -> Floats:
-        """Logarithm of the weight φ'(1-u) for each u in [0, 1], an array of the same shape. u is the probability that
-        another run beats an outcome, and φ(x) = E x^K for the number of runs K. The weight is the factor by which an
-        outcome with this u is likelier in the selection's release than in a single run.
+        """The logarithm of the weight φ'(1-u) for each u in [0, 1], an array of the same shape.
+
+        u is the probability that another run beats an outcome, and φ(x) = E x^K for the number of runs K. The weight is
+        the factor by which an outcome with this u is likelier in the selection's release than in a single run.
         """
 
     @abstractmethod
     def best_share(self, delta: float) -> float:
-        """The probability that at least one of K runs has an outcome from some set, such as the best ones, if a single
-        run has one with probability δ. It is 1 - φ(1-δ), where φ(x) = E x^K, so that φ(1-δ) is the probability that all
-        runs miss.
+        """The probability that at least one of K runs has an outcome from some set, such as the best outcomes, if a
+        single run has one with probability δ. It is 1 - φ(1-δ), where φ(x) = E x^K, so that φ(1-δ) is the probability
+        that no run has one.
 
-        It is rounded up; apart from rounding it is at most E K · δ.
+        The result is rounded up; apart from rounding it is at most E K · δ.
 
         Args:
             delta: δ in [0, 1].
@@ -83,7 +85,7 @@ class RunLaw(PlainNumbers, ABC):
 
     @abstractmethod
     def delta_of(self, share: float) -> float:
-        """The largest δ in [0, 1], rounded down, for which `best_share` of δ is at most the given share in [0, 1]."""
+        """The largest δ in [0, 1], rounded down, at which `best_share` is at most the given share in [0, 1]."""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> int:
@@ -92,14 +94,15 @@ class RunLaw(PlainNumbers, ABC):
 
 @dataclass(frozen=True)
 class TruncatedNegativeBinomial(RunLaw):
-    """Pr[K = k] = (1-γ)^k / (γ^-η - 1) · Π_{l<k} (l+η)/(l+1), k >= 1; φ'(1-u) = E K (γ/(γ + (1-γ)u))^(1+η).
+    """The law Pr[K = k] = (1-γ)^k / (γ^-η - 1) · Π_{l<k} (l+η)/(l+1), k >= 1.
 
-    η = 1 is the geometric law. η = 0 is the logarithmic law, with mass (1-γ)^k / (k ln(1/γ)): the limit of the formula,
-    as (γ^-η - 1)/η tends to ln(1/γ) (Papernot and Steinke 2022, Definition 1).
+    Its weights are φ'(1-u) = E K (γ/(γ + (1-γ)u))^(1+η). η = 1 is the geometric law. η = 0 is the logarithmic law, with
+    probabilities (1-γ)^k / (k ln(1/γ)): the limit of the formula, since (γ^-η - 1)/η tends to ln(1/γ) (Papernot and
+    Steinke 2022, Definition 1).
 
     Args:
         eta: η, above -1 and at most 10; a small η costs less privacy and gives K a longer tail.
-        gamma: γ, 1e-6 to below 1; a small γ means many runs.
+        gamma: γ, at least 1e-6 and below 1; a small γ means many runs.
 
     >>> TruncatedNegativeBinomial(eta=1.0, gamma=0.1).mean
     10.0
@@ -116,7 +119,7 @@ class TruncatedNegativeBinomial(RunLaw):
 
     @staticmethod
     def of_mean(mean: float, eta: float) -> "TruncatedNegativeBinomial":
-        """The law with this η whose mean is at most the given mean, and smaller than it by at most a part in 10⁹.
+        """The law with this η whose mean is at most the given mean, and smaller by at most 1e-9 of it.
 
         Args:
             mean: above 1. eta: η.
@@ -143,16 +146,19 @@ class TruncatedNegativeBinomial(RunLaw):
 
     @property
     def scale(self) -> float:
-        """γ, the probability u of being beaten by another run below which the weight φ'(1-u) is nearly its largest
-        value, E K. K is the number of runs and φ(x) = E x^K; the weight is how much likelier an outcome is in the
-        selection's release than in a single run.
+        """γ: for u far below γ the weight φ'(1-u) is nearly its largest value, E K.
+
+        u is the probability that another run beats an outcome, K the number of runs, and φ(x) = E x^K. The weight is
+        the factor by which an outcome is likelier in the selection's release than in a single run.
         """
         return self.gamma
 
     def log_weight(self, u: Floats) -> Floats:
         """ln φ'(1-u) = ln E K - (1+η) ln(1 + (1-γ)u/γ), for each u in [0, 1]: the logarithm of the weight of an outcome
-        that another run beats with probability u. η and γ are the parameters of the law of the number of runs K, and
-        φ(x) = E x^K. The weight is how much likelier the outcome is in the selection's release than in a single run.
+        that another run beats with probability u.
+
+        η and γ are the parameters of the law of the number of runs K, and φ(x) = E x^K. The weight is the factor by
+        which the outcome is likelier in the selection's release than in a single run.
         """
         return np.asarray(math.log(self.mean) - (1.0 + self.eta) * np.log1p(self._odds * u))
 
@@ -161,7 +167,7 @@ class TruncatedNegativeBinomial(RunLaw):
         return min(1.0, _scaled(self.eta, math.log1p(self._odds * delta)) / self._norm * (1.0 + _MARGIN))
 
     def delta_of(self, share: float) -> float:
-        """The δ, rounded down, for which `best_share` gives the given share, by inversion of its formula."""
+        """The δ, rounded down, at which `best_share` is the given share, by inversion of its formula."""
         target = share * (1.0 - 2.0 * _MARGIN) * self._norm
         grown = target if self.eta == 0.0 else -math.log1p(-self.eta * target) / self.eta
         return min(1.0, math.expm1(grown) / self._odds * (1.0 - _MARGIN))
@@ -213,8 +219,10 @@ class PoissonRuns(RunLaw):
 
     def log_weight(self, u: Floats) -> Floats:
         """ln φ'(1-u) = ln μ - μu, for each u in [0, 1]: the logarithm of the weight of an outcome that another run
-        beats with probability u. μ is the mean of the Poisson number of runs K, and φ(x) = E x^K. The weight is how
-        much likelier the outcome is in the selection's release than in a single run.
+        beats with probability u.
+
+        μ is the mean of the Poisson number of runs K, and φ(x) = E x^K. The weight is the factor by which the outcome
+        is likelier in the selection's release than in a single run.
         """
         return np.asarray(math.log(self.mu) - self.mu * u)
 
@@ -223,7 +231,7 @@ class PoissonRuns(RunLaw):
         return min(1.0, -math.expm1(-self.mu * delta) * (1.0 + _MARGIN))
 
     def delta_of(self, share: float) -> float:
-        """The δ = -ln(1 - share)/μ, rounded down, for which `best_share` gives the given share."""
+        """The δ = -ln(1 - share)/μ, rounded down, at which `best_share` is the given share."""
         return min(1.0, -math.log1p(-share * (1.0 - 2.0 * _MARGIN)) / self.mu * (1.0 - _MARGIN))
 
     def draw(self, rng: np.random.Generator) -> int:
@@ -236,7 +244,8 @@ class BinomialRuns(RunLaw):
     """K is binomial, and the weight φ'(1-u) = np (1-pu)^(n-1); if K is 0, a constant is released.
 
     Args:
-        n: the largest number of runs, 1 to 1,000,000. p: above 0 and below 1; p = 1 would be a fixed number of runs.
+        n: the largest number of runs, 1 to 1,000,000. p: the probability with which each of the n runs is made, above 0
+        and below 1; p = 1 would be a fixed number of runs.
     """
 
     n: int
@@ -260,8 +269,10 @@ class BinomialRuns(RunLaw):
 
     def log_weight(self, u: Floats) -> Floats:
         """ln φ'(1-u) = ln(n p) + (n-1) ln(1-pu), for each u in [0, 1]: the logarithm of the weight of an outcome that
-        another run beats with probability u. The number of runs K is binomial, n trials with probability p, and φ(x) =
-        E x^K. The weight is how much likelier the outcome is in the selection's release than in a single run.
+        another run beats with probability u.
+
+        The number of runs K is binomial, n trials with probability p, and φ(x) = E x^K. The weight is the factor by
+        which the outcome is likelier in the selection's release than in a single run.
         """
         return np.asarray(math.log(self.mean) + (self.n - 1) * np.log1p(-self.p * u))
 
@@ -270,7 +281,7 @@ class BinomialRuns(RunLaw):
         return min(1.0, -math.expm1(self.n * math.log1p(-self.p * delta)) * (1.0 + _MARGIN))
 
     def delta_of(self, share: float) -> float:
-        """The δ = (1 - (1-share)^(1/n))/p, rounded down, for which `best_share` gives the given share."""
+        """The δ = (1 - (1-share)^(1/n))/p, rounded down, at which `best_share` is the given share."""
         log = math.log1p(-share * (1.0 - 2.0 * _MARGIN)) / self.n
         return min(1.0, -math.expm1(log) / self.p * (1.0 - _MARGIN))
 
@@ -307,9 +318,11 @@ class ThresholdStop(RunLaw):
 
     @property
     def scale(self) -> float:
-        """γ, the probability u that one run reaches the threshold below which the weight 1/(γ + (1-γ)u) is nearly its
-        largest value, 1/γ. γ is the probability that the search ends after a failed run. The weight is how much
-        likelier an output that reaches the threshold is in the selection's release than in a single run.
+        """γ: for u far below γ the weight 1/(γ + (1-γ)u) is nearly its largest value, 1/γ.
+
+        u is the probability that one run reaches the threshold, γ the probability that the search ends after a failed
+        run. The weight is the factor by which an output that reaches the threshold is likelier in the selection's
+        release than in a single run.
         """
         return self.gamma
 
@@ -319,20 +332,22 @@ class ThresholdStop(RunLaw):
         return self.gamma
 
     def log_weight(self, u: Floats) -> Floats:
-        """-ln(γ + (1-γ)u), for each u in [0, 1]: the logarithm of the weight of an output that reaches the threshold. u
-        is the probability that one run reaches it, and γ the probability that the search ends after a failed run. The
-        weight is how much likelier the output is in the selection's release than in a single run.
+        """-ln(γ + (1-γ)u), for each u in [0, 1]: the logarithm of the weight of an output that reaches the threshold.
+
+        u is the probability that one run reaches the threshold, and γ the probability that the search ends after a
+        failed run. The weight is the factor by which the output is likelier in the selection's release than in a single
+        run.
         """
         return np.asarray(-np.log(self.gamma + (1.0 - self.gamma) * u))
 
     def best_share(self, delta: float) -> float:
-        """δ/(γ + (1-γ)δ), rounded up: the probability that the release reaches the threshold, if one run does with
-        probability δ.
+        """δ/(γ + (1-γ)δ), rounded up: the probability that an output that reaches the threshold is released, if one run
+        reaches it with probability δ.
         """
         return min(1.0, delta / (self.gamma + (1.0 - self.gamma) * delta) * (1.0 + _MARGIN))
 
     def delta_of(self, share: float) -> float:
-        """The δ = γ share/(1 - (1-γ) share), rounded down, for which `best_share` gives the given share."""
+        """The δ = γ share/(1 - (1-γ) share), rounded down, at which `best_share` is the given share."""
         target = share * (1.0 - 2.0 * _MARGIN)
         return min(1.0, self.gamma * target / (1.0 - (1.0 - self.gamma) * target) * (1.0 - _MARGIN))
 

@@ -1,8 +1,8 @@
 """Accountant of randomised response with a trusted shuffler, who hides which noisy label of a cluster is whose.
 
-For two classes the learner sees no more than the number of noisy ones. Let X be the number of noisy ones among the
-others, of whom m hold label 1. The learner sees X if the target's noisy label is 0, and X + 1 if it is 1. Let P₀ and P₁
-be the laws of what the learner sees under the target's two true labels. At the number k their difference is
+For two classes all that the learner sees is the number of noisy labels that are 1. Let X be this number among the other
+users, of whom m hold label 1. The learner sees X if the target's noisy label is 0, and X + 1 if it is 1. Let P₀ and P₁
+be the laws of what the learner sees under the target's true labels 0 and 1. If the learner sees the number k,
 
     P₀ - e^ε P₁ = keep·Pr[X = k] - lose·Pr[X = k-1],   keep = 1-2α-α(e^ε-1), lose = 1-2α+(1-α)(e^ε-1),
 
@@ -11,7 +11,7 @@ The label exchange draws from these noisy labels with replacement, which is a po
 never larger.
 
 With more than 2,048 users not every m is evaluated. Tell the learner the noisy labels of b others, chosen so that m' of
-the remaining others hold label 1. So δ(ε) for every m from m' to m' + b is at most that of m' in a cluster without
+the remaining others hold label 1. So δ(ε) for every m from m' to m' + b is at most the δ(ε) for m' in a cluster without
 these b users.
 """
 
@@ -37,7 +37,7 @@ SHUFFLER_CONDITIONS = (
     LABEL_FREE_CLUSTERS,
 )
 _LOG_TAIL = -60.0
-"""Logarithm of the probability that a law of noisy ones leaves out at either end; it is added to δ."""
+"""Logarithm of the probability that is left out at either end of a law of X; this probability is added to δ."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ class ShuffledResponse(Accountant):
         if alpha == 0.0:
             return Bracket(1.0, 1.0)
         n, revealed = self.cluster_size, self.cluster_size // 100
-        if n <= EXHAUSTIVE:  # m up to (n-1)/2 is enough, since swapping the labels mirrors the rest
+        if n <= EXHAUSTIVE:  # m up to (n-1)/2 is enough, since swapping the labels mirrors larger m
             return _divergence(_laws(n, alpha, range((n - 1) // 2 + 1)), alpha, epsilon)
-        # from below: m = 0; from above: every m' among the rest, b + 1 apart, that serves an m up to (n-1)/2
+        # lower bound: m = 0; upper bound: values m' at steps of b + 1, which together serve every m up to (n-1)/2
         lower = _divergence(_laws(n, alpha, range(1)), alpha, epsilon).lower
         rest = n - revealed
         served = range(0, min((n - 1) // 2, rest - 1) + 1, revealed + 1)
@@ -93,18 +93,19 @@ class ShuffledResponse(Accountant):
         return invert(self.delta, delta, self.flip_prob, observer="learner", basis=basis, conditions=self.conditions)
 
     def _labels(self) -> ShuffledLabels:
-        """Another accountant of all n shuffled noisy labels, which bounds δ(ε) for any number of classes; for two
-        classes the exact sum of this accountant is used instead.
+        """Another accountant of all n shuffled noisy labels, which bounds δ(ε) for any number of classes. It is used
+        for more than two classes.
         """
         return ShuffledLabels(self.cluster_size, self.flip_prob, 1.0, self.num_classes)
 
 
 @lru_cache(maxsize=8)
 def _laws(n: int, flip_prob: float, others_with_one: range) -> Floats:
-    """Probabilities Pr[X = k], where X is how many of the other n-1 users of a cluster have the noisy label 1. The
-    table (M, N) has a row for each of M numbers m of others whose true label is 1. If n is above 64, a row leaves out
-    numbers k in tails with a probability below e^-60. So its first column is the smallest k that is kept for this m,
-    not always k = 0. Short rows are padded with 0.
+    """The probabilities Pr[X = k], where X is how many of the other n-1 users of a cluster have the noisy label 1.
+
+    The table (M, N) has a row for each of M numbers m of others whose true label is 1. If n is above 64, a row leaves
+    out numbers k in tails with a probability below e^-60. So the first column of a row is the smallest k that is kept
+    for its m, not always k = 0. Short rows are padded with 0.
 
     Args:
         n: users of the cluster. flip_prob: α. others_with_one: the M values of m.
@@ -118,13 +119,14 @@ def _laws(n: int, flip_prob: float, others_with_one: range) -> Floats:
 
 
 def _divergence(laws: Floats, flip_prob: float, epsilon: float) -> Bracket:
-    """Bounds, with all rounding, of the largest hockey-stick divergence over the given data sets, in both directions.
+    """Bounds of the largest hockey-stick divergence over the given data sets, in both directions. They allow for all
+    rounding errors.
 
     A data set is given by the law of X, how many of the other users have the noisy label 1; the learner sees X if the
     target's noisy label is 0, and X + 1 if it is 1. If X has N values, its law is a convolution of two binomial laws of
-    at most N + 1 values each. `VALUE_ERROR` (16u, with u = 2^-53) times the number of values of both bounds the
-    relative rounding error, and the sum over k adds Nu. Each law leaves out a probability of at most 6 e^-60; 8 e^-60
-    are charged here, since dividing by the rest adds as much.
+    at most N + 1 values each. The relative rounding error is at most `VALUE_ERROR` (16u, with u = 2^-53) times the
+    number of values of both binomial laws, and the sum over k adds Nu. Each law leaves out a probability of at most
+    6 e^-60; the bounds allow for 8 e^-60, since the laws are also divided by the probability that is kept.
 
     Args:
         laws: (M, N), Pr[X = k] for each of M data sets. flip_prob: α. epsilon: ε, at least 0.

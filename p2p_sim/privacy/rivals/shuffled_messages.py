@@ -1,25 +1,28 @@
 """Privacy amplification by shuffling for any local randomizer, given its ε₀ and the total variation of its laws.
 
 Let an output o have probability P(o) and P'(o) under the target's two labels, and at least b(o) under every label; for
-an ε₀-private randomizer b = max(P, P') e^-ε₀ is allowed. View each user's output as a draw from b, scaled to a law,
-with probability Σ b(o), and as another draw otherwise. Tell the learner which of the others did not draw from b, and
-their outputs. Then (Balle et al. 2019, Lemma 5.3; for fewer submissions see `exchange.blanket`)
+an ε₀-private randomizer b = max(P, P') e^-ε₀ is allowed. View each user's output as follows: with probability Σ b(o) it
+is a draw from b, scaled to a law, and otherwise another draw. Tell the learner which of the other users did not draw
+from b, and their outputs. Then, for n users (Balle et al. 2019, Lemma 5.3; for fewer submissions see
+`exchange.blanket`),
 
     δ(ε) <= (1/n) E [Y_1 + ... + Y_n]_+,    Y_i = (P(o) - e^ε P'(o)) / b(o) with probability b(o) for each o, else 0,
 
-where the Y_i are independent, with mean 1 - e^ε. The bound grows with Y in the convex order. For convex f with
-f(0) = 0, E f(Y) = Σ_o F(P(o), P'(o)), where F is homogeneous and convex on either side of P = P'. For an output with
-P > P' the pair (P, P') is s (e^ε₀, 1) + r (1, 1) with s = (P - P')/(e^ε₀-1) and r >= 0, and likewise where P < P'. On
-either side the s sum to σ = β/(e^ε₀-1), where β is the total variation of P and P'. Hence E f(Y) is at most that of
+where the Y_i are independent, with mean 1 - e^ε. The bound grows with the law of the Y_i in the convex order. Let Y be
+one of them. For convex f with f(0) = 0, E f(Y) = Σ_o F(P(o), P'(o)), where F is homogeneous and convex on either side
+of P = P'. For an output with P > P' the pair (P, P') is s (e^ε₀, 1) + r (1, 1) with s = (P - P')/(e^ε₀-1) and r >= 0,
+and likewise where P < P'. On either side the s sum to σ = β/(e^ε₀-1), where β is the total variation of P and P'. Hence
+E f(Y) is at most its value for
 
     Y = e^ε₀ - e^ε  or  1 - e^(ε₀+ε)  with probability σ each,   e^ε₀ (1 - e^ε)  with e^-ε₀ (1 - σ (e^ε₀+1)),   else 0.
 
-This bound grows with σ, since the third value alone is smaller in the convex order than the first two alone (compare E
-[Y - k]_+ for k above 0, between the two negative values, and below). So β may be that of the worst pair of labels. β is
-at most (e^ε₀-1)/(e^ε₀+1), which leaves no third value. Then randomised response between two labels is the worst of all,
-and the bound is that of Feldman, McMillan and Talwar (Stronger privacy amplification by shuffling, 2023). That β
-matters beside ε₀ is due to Wang et al. (Privacy amplification via shuffling: unified, simplified, and tightened, 2024).
-If few outputs point either way, as among the bits of vector approximation, β is much smaller, and so is ε.
+This bound grows with σ, since the third value alone is smaller in the convex order than the first two alone: compare
+E [Y - k]_+ for k above 0, for k between the two negative values, and for k below them. So β may be that of the worst
+pair of labels. β is at most (e^ε₀-1)/(e^ε₀+1). At this largest β there is no third value. Then randomised response
+between two labels is the worst of all, and the bound is that of Feldman, McMillan and Talwar (Stronger privacy
+amplification by shuffling, 2023). That β matters besides ε₀ is due to Wang et al. (Privacy amplification via shuffling:
+unified, simplified, and tightened, 2024). If few outputs are likelier under one of the labels, as with the bits of
+vector approximation, β is much smaller, and so is ε.
 """
 
 import math
@@ -36,7 +39,7 @@ from p2p_sim.privacy.randomized_response import bisect, bisect_twice
 from p2p_sim.privacy.where_bounds_hold import ANY_MESSAGE
 
 WEAKEST = 100.0
-"""ε₀ from which on the bound by shuffling is not computed."""
+"""The bound by shuffling is computed only for ε₀ below this."""
 _UP = 1.0 + 1e-12
 """Factor by which values that must not be rounded down are raised."""
 
@@ -53,11 +56,11 @@ class ShuffledMessages(Accountant):
         local_epsilon: ε₀ of the randomizer, at least 0, infinite allowed.
         total_variation: β in [0, 1], the largest total variation between the laws of one message under two labels,
             which is its δ(0); 1 if only ε₀ is known.
-        caveats: the conditions of ε₀; the bound has them as well.
+        caveats: the conditions under which ε₀ holds; the bound has them as well.
         sampling_rate: θ in (0, 1] if each user submits with probability θ, and then the message of a random user among
             all n, as in the label exchange. None: the learner gets all n messages.
-        submissions: in place of θ, the number of messages that the learner got, at least 0; each is that of a random
-            user.
+        submissions: given in place of θ: the number of messages that the learner got, at least 0. Each is the message
+            of a random user.
     """
 
     requires = ANY_MESSAGE
@@ -89,8 +92,8 @@ class ShuffledMessages(Accountant):
 
     def delta(self, epsilon: float) -> Bracket:
         """A bracket of δ(ε), ε at least 0, for the messages that the learner gets: all of them, or those submitted. Its
-        lower value is 0. Its upper value is 0 from ε₀ on, else the bound by shuffling; 1 if this is not computed: for a
-        single user or an ε₀ of 100 or more.
+        lower value is 0. Its upper value is 0 if ε is at least ε₀, else the bound by shuffling. For a single user or an
+        ε₀ of 100 or more this bound is not computed, and the upper value is 1.
         """
         check_epsilon(epsilon)
         if epsilon >= self.local_epsilon or self.total_variation == 0.0:
@@ -127,10 +130,10 @@ class ShuffledMessages(Accountant):
         users beyond 1,000,000 count as known to her.
 
         Args:
-            epsilon: ε. values: how many values the law of the number of users whose message the learner got is cut
-            into, at most, near its mean. blocks: the smallest and the largest number of groups into which the number of
-            blanket messages is cut. Both are ignored if the learner got all messages. Fewer values or groups are
-            quicker and give a bound that is no sharper.
+            epsilon: ε. values: the largest number of values, near the mean, that are used of the law of the number of
+            users whose message the learner got. blocks: the smallest and the largest number of groups into which the
+            number of blanket messages is cut. Both are ignored if the learner got all messages. Fewer values or groups
+            are quicker and give a bound that is no sharper.
         """
         walk = self._blanket(epsilon)
         if self._complete:
@@ -147,10 +150,10 @@ class ShuffledMessages(Accountant):
         """An object that computes the bound of δ at one ε, for the worst of all randomizers with this ε₀ and this total
         variation β between two labels, both rounded up.
 
-        It has three kinds of data: the number of users; the probability that another user's message belongs to the
-        blanket, that is, is drawn from the part that all labels' laws share; and for each of three kinds of blanket
-        messages its probability, and how much it is worth as evidence. The kinds are outputs that are likelier for the
-        one label, outputs that are likelier for the other label, and all others.
+        A message belongs to the blanket if it is drawn from the part that the laws of all labels share. The object has
+        the number of users and the probability that another user's message belongs to the blanket. There are three
+        kinds of blanket messages: outputs that are likelier for the one label, outputs that are likelier for the other
+        label, and all others. For each kind the object has its probability, and how much it is worth as evidence.
         """
         local = self.local_epsilon * _UP
         grown, growth = math.expm1(local), math.expm1(epsilon)

@@ -6,16 +6,17 @@ must leave the range of the labels: two labels a < b need an output of at most a
 b + (b-a)/(e^ε-1). With these two outputs alone, and M(o | y) linear in y, every label between a and b is unbiased too.
 So an unbiased law always exists.
 
-Given a grid of outputs the problem is linear. The column of an output is its probabilities given each label. It is
-written as v e^-ε + s with a number v for the output and 0 <= s <= v (1 - e^-ε) for each label, which is equivalent to
-ε-privacy. The grid is then refined around the outputs in use. Outputs whose columns are multiples of one another become
-one output at their mean: the mean of the law stays, ε does not grow, and the squared error falls (Jensen).
+Given a grid of outputs the problem is linear. The column of an output consists of its probabilities given each label.
+Each probability is written as v e^-ε + s, with a number v for the output and 0 <= s <= v (1 - e^-ε) for each label;
+such v and s exist if and only if the law is ε-private. The grid is then refined around the outputs in use. Outputs
+whose columns are multiples of one another become one output at their mean: the mean of the law stays, ε does not grow,
+and the squared error falls (Jensen).
 
 A solver meets its constraints only to about 1e-9. The repair clips every column to its bounds. It then mixes the law
-with a share η of the two-output law at a smaller ε'. The two columns of this law supply what the rows' sums and means
-lack. As the law has slack in all its ratios, some η is enough; the smallest power of ten that is enough is taken. The
-row sums, means and ε of the repaired table are right up to the rounding of a float. Its ε is the largest log-ratio in
-the table itself.
+with a share η of two further columns, for the outputs of the two-output law at a smaller ε'. These columns supply what
+the rows' sums and means lack. Since the two-output law has slack in all its ratios, some η is enough; the smallest
+power of ten that is enough is taken. The row sums, means and ε of the repaired table are right up to the rounding of a
+float. Its ε is the largest log-ratio in the table itself.
 """
 
 import math
@@ -67,9 +68,9 @@ class UnbiasedLaw:
 
 
 def two_output_law(values: Floats, epsilon: float) -> OutputLaw:
-    """The unbiased ε-private randomizer with two output values: the two values, one below and one above all labels, and
-    the probability (k, 2) of each output (column) given each label (row). The probabilities are linear in the label
-    value, and the mean of the output is the label value.
+    """The unbiased ε-private randomizer with two output values, one below and one above all labels: these values, and
+    the probability (k, 2) of each (column) given each label (row). The probabilities are linear in the label value, and
+    the mean of the output is the label value.
 
     >>> outputs, law = two_output_law(np.array([0.0, 1.0]), math.log(3.0))
     >>> outputs.round(9).tolist(), law.round(9).tolist()
@@ -86,7 +87,8 @@ def two_output_law(values: Floats, epsilon: float) -> OutputLaw:
 
 
 def best_unbiased(values: Floats, prior: Floats, epsilon: float) -> UnbiasedLaw:
-    """The unbiased ε-private law with the smallest expected squared error, to about 1% of this error.
+    """The unbiased ε-private law with the smallest expected squared error; its error exceeds the smallest one by about
+    1% at most.
 
     >>> best = best_unbiased(np.linspace(0.0, 1.0, 5), np.full(5, 0.2), 1.0)
     >>> best.epsilon <= 1.0, bool(np.allclose(best.law @ best.outputs, best.values))
@@ -114,10 +116,11 @@ def best_unbiased(values: Floats, prior: Floats, epsilon: float) -> UnbiasedLaw:
 
 def _refined(values: Floats, prior: Floats, epsilon: float) -> OutputLaw:
     """The unbiased ε-private randomizer with the smallest expected squared error, as a linear programme finds it:
-    output values (m,) and their probabilities (k, m) given each label. The programme chooses probabilities on a fixed
-    grid of output values. It is solved up to 8 times; each time the new grid has the outputs that have probability
-    above 1e-8 for some label, two more values around each, and the two outputs of `two_output_law`. Constraints hold
-    only to the solver's precision.
+    output values (m,) and their probabilities (k, m) given each label.
+
+    The programme chooses probabilities on a fixed grid of output values. It is solved up to 8 times. After each time a
+    new grid is made: the outputs that have probability above 1e-8 for some label, two more values around each, and the
+    two outputs of `two_output_law`. Constraints hold only to the solver's precision.
 
     Args:
         values: (k,) label values, from 0 to 1. prior: (k,) their probabilities. epsilon: ε.
@@ -142,8 +145,8 @@ def _refined(values: Floats, prior: Floats, epsilon: float) -> OutputLaw:
 
 
 def _solve(values: Floats, prior: Floats, epsilon: float, outputs: Floats) -> UnbiasedLaw:
-    """The unbiased ε-private law on a fixed grid of output values with the smallest expected squared error, as the
-    solver finds it: its constraints hold only to about 1e-9.
+    """The unbiased ε-private law on a fixed grid of output values with the smallest expected squared error. The
+    constraints hold only to the solver's precision of about 1e-9.
 
     Args:
         values: (k,) label values y. prior: (k,) their probabilities. epsilon: ε. outputs: (m,) the grid, increasing.
@@ -180,8 +183,8 @@ def _merged(solution: OutputLaw) -> OutputLaw:
     """The law in which all outputs whose columns are multiples of one another are replaced by one output. A column is
     an output's probabilities given each of k labels.
 
-    The new output value is the mean of the old ones, weighted with the columns' largest entries, and its column is the
-    sum of theirs. So the mean for each label stays, ε does not grow, and the squared error falls.
+    The new output value is the mean of the old values, weighted with the columns' largest entries. Its column is the
+    sum of the old columns. So the mean for each label stays, ε does not grow, and the squared error falls.
 
     Args:
         solution: the m output values, and their law (k, m).
@@ -200,10 +203,12 @@ def _merged(solution: OutputLaw) -> OutputLaw:
 
 
 def _repaired(values: Floats, solution: OutputLaw, epsilon: float) -> OutputLaw:
-    """A randomizer near the solver's that is unbiased and ε-private to the rounding of a float, although the solver
-    meets its constraints only to about 1e-9. The solver's table is mixed with a share η of two further outputs, one
-    below and one above all labels, whose probabilities supply what the sums and the means of its rows lack. η is the
-    smallest power of ten from 1e-9 to 1e-2 that is enough.
+    """A randomizer near the solver's that is unbiased and ε-private up to the rounding of a float, although the solver
+    meets its constraints only to about 1e-9.
+
+    The solver's table gets the share 1-η. Two further outputs, one below and one above all labels, get about the share
+    η; their probabilities supply what the sums and the means of the rows lack. η is the smallest power of ten from 1e-9
+    to 1e-2 that is enough.
 
     Args:
         values: (k,) label values. solution: the solver's output values (m,) and probabilities (k, m) given each
