@@ -207,8 +207,7 @@ def figures(delta: float) -> list[GrowthFigure]:
             """
             return fewest_of_any(USERS // mean, USERS, 1.0 / (USERS // mean), UNEVEN)
 
-        high = 16 * least + 1000  # large enough
-        mean = bisect_left(range(high), least, least + 1, high, key=fewest)
+        mean = bisect_left(range(16 * least + 1000), least, least + 1, key=fewest)  # the range is large enough
         sizes += [
             figure("smallest_cluster", target, "certified, by bisection", least),
             figure("mean_of_random_sizes", target, "union bound", mean),

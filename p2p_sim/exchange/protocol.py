@@ -244,8 +244,7 @@ class CheckedProtocol(Protocol):
             except StopIteration:
                 return
             except AttributeError as fault:
-                told = "must write yield before me.ask(), whose value is the reply"
-                self._require(not isinstance(fault.obj, simpy.Event), told, fault.obj)
+                self._require(not isinstance(fault.obj, simpy.Event), "must write yield before me.ask()", fault.obj)
                 raise
             self._require(isinstance(event, simpy.Event), "must yield what me.ask() or me.wait() gives", event)
             sent = yield event

@@ -145,15 +145,16 @@ class DeltaEvaluator:
         """
         s, log_tail = self.setting, -math.inf
         if self.change > NARROW or s.sources > SUMMED_IN_FULL or s.trials > TABULATED:
-            # a truncated probability enters δ with a factor of up to e^ε₀; at this limit it changes δ by at most
-            # e^-14 = 1e-6 of δ
+            # a truncated probability enters δ with a factor of up to e^ε₀; at this limit each changes δ by some
+            # e^-14 = 1e-6 of it, which the bounds charge
             log_tail = max(self.log_delta - 14.0 - local_epsilon(s.flip_prob), _LEAST_TAIL)
         return SubmissionCounts.of(
             s.trials, s.rate, s.sources, log_tail=log_tail, log_delta=self.log_delta, change=self.change
         )
 
     def bounds(self, views: Views, epsilon: float, ends: Sequence[bool] = (False, True)) -> list[Floats]:
-        """Bounds of δ(ε) in each data set, one array (data sets, 2 directions) for each entry of `ends`.
+        """Bounds of δ(ε) in each data set, one array (data sets, 2 directions) for each entry of `ends`; (1, 2), of zeros,
+        if δ is 0 in all data sets, as ε is at least ε₀.
 
         Direction 0 is evidence that the target's label is 0, direction 1 that it is 1.
 
@@ -270,8 +271,8 @@ _single_views = lru_cache(maxsize=16)(_views)
 
 
 def rough_log_delta(attained: Callable[[float], float]) -> float:
-    """The logarithm of a rough δ, for a δ that is not known yet: a multiple of 8, at least -690, and not above ln δ. It
-    is used to decide which probabilities are so small beside δ that sums may leave them out.
+    """The logarithm of a rough δ, for a δ that is not known yet. It is approximate, and may lie above ln δ if δ is
+    below e^-690. It is used to decide which probabilities are so small beside δ that sums may leave them out.
 
     How it is found: a guess x of ln δ is lowered until a sum whose omissions suit the guess gives a lower bound of δ
     that is not small beside e^x. If no positive δ is found, as δ is too small for double precision, the result is

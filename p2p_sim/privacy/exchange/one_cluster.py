@@ -2,8 +2,8 @@
 
 The S sources are the users whose noisy bits submissions carry, the target among them. A data set is given by m (`ones`
 in the code): how many of the other S - 1 users hold label 1. δ is the larger δ of two directions, label 0 against 1 and
-1 against 0. Swapping the labels maps m to S - 1 - m and swaps the directions. So only m up to half of S - 1 matters. m
-= 0 is evaluated first, and nearly always has the largest δ.
+1 against 0. Swapping the labels maps m to S - 1 - m and swaps the directions. So only m up to half of S - 1 matters. The
+data set m = 0 is evaluated first; it has the largest δ in most clusters, though not in all.
 
 **The covering argument.** Let δ_{S,m} be the δ of S sources at m, with t ~ Bin(trials, rate) submissions. *Reveal* the
 noisy bits of b other users to the learner, and which submissions carry these bits. δ does not fall, since the learner
@@ -16,8 +16,8 @@ label 1 remain. So
 One evaluation at m' certifies (ε, δ) for b + 1 data sets. A `CoverBlock` has one or more such m', at most 1 + b apart.
 All data sets are certified if m = 0 is certified, and if blocks reach from m = 1 to half without a gap (`_cover`). If ε
 is raised on the way, earlier blocks remain certified, since δ(ε) falls. `CoverPlan` proposes blocks by a heuristic.
-`_evaluator` refuses a block that the argument does not cover. So the plan decides only how long the search takes and
-how tight the result is.
+`_evaluator` refuses a block that the argument does not cover, and `_cover` one that leaves a gap before it. So the
+plan decides only how long the search takes and how tight the result is.
 
 **The plan**, a heuristic. In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, where V is S times the sum of
 `Sources.variances`: ln δ is about -ε² V/2. V grows with m up to half: the larger m, the more bits may be revealed
@@ -25,7 +25,7 @@ before V falls to that of m = 0. At a given m, revealing b bits multiplies V by 
 1 + b/(2S).
 
 With more than `EXHAUSTIVE` sources or `_EXPECTED` expected submissions the number of evaluations is limited. `epsilon`
-first raises ε by one of the shares `_ROOM`, so that more bits may be revealed. If the limit is reached, at least
+first raises ε by one of the shares `_ROOM`, or by nothing, so that more bits may be revealed. If the limit is reached, at least
 b = `least_revealed` bits are revealed for every data set, m = 0 included.
 """
 
@@ -41,15 +41,15 @@ from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator, Sources, ro
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
 EXHAUSTIVE = 2048
-"""Up to this number of sources, all data sets are searched for the worst, whatever number of evaluations this takes."""
+"""Up to this number of sources, the number of evaluations for the search over all data sets is not limited."""
 _EXPECTED = 4096
-"""All data sets are searched only if there are also at most this number of expected submissions."""
+"""The number of evaluations is not limited only if there are also at most this number of expected submissions."""
 _ROOM = (0.004, 0.001, 0.0003)
-"""Where evaluations are limited, the ε of m = 0 is raised by one of these shares, so that fewer evaluations are
-needed."""
+"""Where evaluations are limited, the ε of m = 0 is raised by the largest of these shares that costs less than revealing
+more bits does, if there is one, so that fewer evaluations are needed."""
 _LOOKS = 24
-"""Limit of evaluations: a first attempt is made only if fewer evaluations than this are expected. It ends after twice
-this number."""
+"""Limit of steps, in each of which one or two blocks are tried: a first attempt is made only if fewer steps than this
+are expected. It ends after twice this number."""
 _BATCH = 24
 """Speed only: largest number of data sets that are evaluated together."""
 _WORTH = 12
@@ -80,7 +80,7 @@ class CoverPlan:
     """Proposes blocks to certify: a heuristic. It decides how many evaluations are needed, and how tight the result is.
 
     exchange: the exchange whose data sets are certified. exact: the evaluator for blocks with b = `least`, other than
-    quick looks. least: smallest b. needed: the variance V at which δ is approximately the target δ.
+    quick looks. least: smallest b, except of a last block that ends at half. needed: the variance V at which δ is approximately the target δ.
     """
 
     exchange: Sources
@@ -115,7 +115,8 @@ class CoverPlan:
         flipped = exchange.flip_prob * (1.0 - exchange.flip_prob)
         overlap = 6.0 * math.sqrt(exchange.sources * flipped) / apart if apart else math.inf
         batch = max(1, int(min(_BATCH, overlap)))
-        # up to the m from which revealing is faster; a single m where δ is not computed from tables
+        # up to the m from which revealing is faster (checked for `least` = 0, at which m are 1 apart); a single m where δ
+        # is not computed from tables
         count = next((c for c in range(4, batch, 4) if trust * self.revealable(first + c) > few), batch)
         block = CoverBlock(range(first, half + 1, least + 1)[: count if self.exact.direct else 1], least)
         # where V is larger than needed, try a quick look first: ln δ may grow by a share of 1 - needed/V, of which 40%
@@ -125,9 +126,10 @@ class CoverPlan:
         return [replace(block, change=change), block] if change > 2.0 * NARROW and not least else [block]
 
     def most_looks(self, half: int) -> int:
-        """Limit of the number of evaluations of δ, to certify the data sets in which 1 to `half` others hold label 1.
+        """Limit of the number of steps, in each of which one or two blocks are tried, to certify the data sets in which
+        1 to `half` others hold label 1.
 
-        It is 48. It is 0, so that nothing is tried, if 24 or more evaluations are expected to be needed.
+        It is 48. It is 0, so that nothing is tried, if 24 or more steps are expected to be needed.
         """
         ones, expected = 1, 0
         while ones <= half and expected < _LOOKS:
@@ -286,8 +288,8 @@ class ClusterExchange(Sources):
 
         Args:
             cut_for: ln of a δ; sums leave out probabilities far below this δ, which the upper bound of δ(ε) allows for.
-            None: ln `delta`. Tables are cached for each `cut_for`, so that calls with several close δ are faster if all
-            pass the same value.
+            None: ln `delta`. Tables of one data set are cached for each `cut_for`, so that calls with several close δ
+            are faster if all pass the same value.
         """
         local = local_epsilon(self.flip_prob)
         if epsilon >= local or delta >= 1.0:
@@ -397,20 +399,21 @@ class ClusterExchange(Sources):
         variance_share: float = 1.0,
         limited: bool = True,
     ) -> bool:
-        """Certifies all data sets from m = 1 + `least` to m = (S-1)/2, block by block; returns whether this succeeded.
+        """Certifies all data sets from m = 1 + `least` to half of S - 1, block by block; returns whether this succeeded.
 
         m is how many of the S - 1 users besides the target hold label 1. A block is several successive m. One or a few
         evaluations bound their δ; there the noisy labels of b users are revealed to the learner, which never lowers δ.
         A heuristic proposes the blocks. Some are quick looks, faster evaluations with a coarser upper bound; if one
-        fails, fewer labels are revealed.
+        fails, an exact evaluation follows, or fewer labels are revealed. The data sets m = 0 to `least` must be
+        certified before.
 
         Args:
             targets: pairs (ε, δ) against which quick looks are checked; `include` may raise them. log_delta: ln of the
             δ of interest; sums leave out what is far below it. include: a function that certifies a block that is no
-            quick look, and returns whether it could. least: smallest b of a block. variance_share: guides the sizes of
+            quick look, and returns whether it could. least: smallest b of a block, except of the last. variance_share: guides the sizes of
             the blocks, not the result. ln δ is about -ε² V/2, where V is the variance of what the learner sees; blocks
             are made so large that V stays about this share of that of m = 0. limited: whether to give up after at most
-            48 evaluations, where the cluster is not small enough to search all data sets in full. If False, the result
+            48 steps, or at once if 24 or more are expected, where the cluster is not small enough to search all data sets in full. If False, the result
             is True whenever `include` certifies every block.
         """
         half, needed = (self.sources - 1) // 2, self.sources * sum(self.variances(0)) * variance_share
@@ -424,7 +427,9 @@ class ClusterExchange(Sources):
             certified = next(
                 (b for b in blocks if (self.check(b, log_delta, targets) if b.change > NARROW else include(b))), None
             )
-            if certified is not None and certified.ones[0] <= first:
+            if certified is not None:
+                if certified.ones[0] > first:
+                    raise ValueError(f"{certified}: does not certify every data set from m = {first} on")
                 first, trust = certified.ones[-1] + certified.revealed + 1, min(1.3 * trust, 1.0)
             # a quick look that fails is tried again with fewer bits revealed
             elif blocks[-1].change > NARROW:

@@ -64,6 +64,14 @@ def test_a_block_that_leaves_data_sets_out_is_refused(monkeypatch, block):
         LabelExchange(37, 0.1, 0.5).setting.delta(0.5)
 
 
+@pytest.mark.parametrize("bound", [lambda its: its.profile([0.5]), lambda its: its.epsilon(1e-3)])
+def test_a_plan_that_leaves_a_gap_is_refused(monkeypatch, bound):
+    """Planted: the data sets before m = 4 are in no block, and their δ is twice that of the others."""
+    monkeypatch.setattr(CoverPlan, "blocks", lambda its, first, trust: [CoverBlock(range(4, 5), 0)])
+    with pytest.raises(ValueError, match="does not certify every data set from m = 1 on"):
+        bound(LabelExchange(12, 0.2, 1.0).setting)
+
+
 def test_several_data_sets_without_tables_are_refused(monkeypatch):
     """Tails would be those of the first m alone."""
     monkeypatch.setattr(CoverPlan, "blocks", lambda its, first, trust: [CoverBlock(range(first, first + 2), 0)])
