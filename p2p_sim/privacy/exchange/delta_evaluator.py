@@ -153,8 +153,8 @@ class DeltaEvaluator:
         )
 
     def bounds(self, views: Views, epsilon: float, ends: Sequence[bool] = (False, True)) -> list[Floats]:
-        """Bounds of δ(ε) in each data set, one array (data sets, 2 directions) for each entry of `ends`; (1, 2), of zeros,
-        if δ is 0 in all data sets, as ε is at least ε₀.
+        """Bounds of δ(ε) in each data set, one array (data sets, 2 directions) for each entry of `ends`; (1, 2), of
+        zeros, if δ is 0 in all data sets, as ε is at least ε₀.
 
         Direction 0 is evidence that the target's label is 0, direction 1 that it is 1.
 

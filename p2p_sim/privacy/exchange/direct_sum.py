@@ -233,10 +233,10 @@ class DirectViews:
         Four kinds of errors are computed and kept in the result, as fields of these names; u = 2^-53, and exp(log_tail)
         is the probability that `submissions` allow to leave out. `lost`: values of k are left out with a probability
         below 2 exp(log_tail). `missed`: values of X are left out, too; normalising makes the rest too large by as much.
-        `slack`: with K values of k and J values of j, the relative error of a row has these parts: 16(K+1)u of
-        the binomials, the error of Pr[X = j], (J+1)u for the sum, and 4(K+1) times the error of a kernel, if there is one. `tiny`: underflow adds at most
-        2h (K + s (s + 4K)) times 2^-1074. Here s - 2 is the underflow of X in this unit, which is at least J; 4K bounds
-        the sums by which weights are divided; h is the step of `sparse`, else 1.
+        `slack`: with K values of k and J values of j, the relative error of a row has these parts: 16(K+1)u of the
+        binomials, the error of Pr[X = j], (J+1)u for the sum, and 4(K+1) times the error of a kernel, if there is one.
+        `tiny`: underflow adds at most 2h (K + s (s + 4K)) times 2^-1074. Here s - 2 is the underflow of X in this unit,
+        which is at least J; 4K bounds the sums by which weights are divided; h is the step of `sparse`, else 1.
 
         Args:
             worlds: the users besides the target in each data set, all with the same S. submissions: the numbers t, with

@@ -78,8 +78,8 @@ class Eavesdropper(Accountant):
         return bracket if self._reads_all else Bracket(0.0, bracket.upper)
 
     def attained_pair(self) -> AttainedPair | None:
-        """The probabilities of the target's noisy label 0 and 1, with her true label 0 and with 1, from which lower
-        bounds of ε of several releases together are computed.
+        """The probabilities that the target's noisy label is 0 and that it is 1: first if her true label is 0, then if
+        it is 1. From them lower bounds of the ε of several releases together are computed.
 
         None for more than two classes, for α = 0, and for observers who see less than each noisy label with its owner.
         """
@@ -126,9 +126,9 @@ class TimedLearner(Accountant):
         return self.exchange.pure_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε). They are the bounds for a learner who sees no times if the accountant was told that start
-        times and latencies do not depend on whom a user asks. Else the upper bound is the δ(ε) of the noisy label
-        alone, and the lower bound 0.
+        """Bounds of δ(ε). If `independent_latencies` is set, start times and latencies do not depend on whom a user
+        asks, and the bounds are those for a learner without times. Else the upper bound is the δ(ε) of the noisy label
+        alone, and the lower bound is 0.
         """
         if self.independent_latencies:
             return self.exchange.delta(epsilon)
@@ -136,9 +136,9 @@ class TimedLearner(Accountant):
         return Bracket(0.0, local_delta(self.exchange.flip_prob, epsilon).upper)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Bounds of ε at δ. They are the bounds for a learner who sees no times if the accountant was told that start
-        times and latencies do not depend on whom a user asks. Else the upper bound is the ε of the noisy label alone at
-        this δ, and the lower bound 0.
+        """Bounds of ε at δ. If `independent_latencies` is set, start times and latencies do not depend on whom a user
+        asks, and the bounds are those for a learner without times. Else the upper bound is the ε of the noisy label
+        alone at this δ, and the lower bound is 0.
         """
         if self.independent_latencies:
             return replace(self.exchange.epsilon(delta), observer="learner-times", conditions=self.conditions)
@@ -189,11 +189,11 @@ class Peer(FlippedLabels):
         return "exact: one noisy label" if self.peers == ((1, 1.0),) else "exact: the noisy labels that she got"
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε) = q max(0, 1-α-αe^ε), equal up to rounding. q is the probability that the peer asks the
-        target, and the other factor the δ(ε) of the target's noisy label alone, α being the flip probability.
+        """Bounds of δ(ε) = q max(0, 1-α-αe^ε), equal up to rounding. Here α is the flip probability, q is the
+        probability that the peer asks the target, and the other factor is the δ(ε) of the target's noisy label alone.
 
-        The peer asks k of the cluster's n users, each drawn uniformly and independently, so that q = 1-(1-1/n)^k; if k
-        is drawn, too, q is the mean of this over k. For k = 1 it is 1/n.
+        The peer asks k of the cluster's n users, each drawn uniformly and independently, so that q = 1-(1-1/n)^k. If k
+        is drawn, too, q is the average of this formula, weighted by the probabilities of k. For k = 1, q is 1/n.
         """
         check_epsilon(epsilon)
         local, n = local_delta(self.flip_prob, epsilon), self.cluster_size
@@ -242,16 +242,16 @@ class Coalition(Accountant):
     def delta(self, epsilon: float) -> Bracket:
         """Bounds of the coalition's δ(ε), the largest over all data sets.
 
-        It is the mean of δ(ε) over two cases, weighted by their probabilities: a member asked the target, or no member
-        did.
+        In one case a member asked the target; in the other no member did. The coalition's δ(ε) is the average of the
+        δ(ε) of the two cases, weighted by their probabilities.
         """
         check_epsilon(epsilon)
         e = self.exchange
         direct = local_delta(e.flip_prob, epsilon)
         if direct.upper == 0.0:
             return Bracket(0.0, 0.0)
-        # with probability `met` a member knows the target's noisy label; then δ is `direct`, the largest value that δ
-        # can have
+        # with probability `met` a member knows the target's noisy label; then δ is `direct`, and no observer's δ is
+        # larger
         met = self._met
         rest = coalition_delta(e.cluster_size, e.flip_prob, e.sampling_rate, self.members, epsilon)
         lower = (met * direct.lower + (1.0 - met) * rest.lower) * (1.0 - 2.0**-48)
@@ -259,7 +259,9 @@ class Coalition(Accountant):
         return outward(lower, upper)
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified for all data sets; False: (ε, δ) fails, or could not be certified."""
+        """Whether (ε, δ) is certified for all data sets. False means that (ε, δ) fails, or that it could not be
+        certified.
+        """
         check_delta(delta)
         check_epsilon(epsilon)
         return not self._met_exceeds(epsilon, delta) and super().satisfies(epsilon, delta)
@@ -284,7 +286,8 @@ class Coalition(Accountant):
         return some(1.0 / self.exchange.cluster_size, self.members)
 
     def _met_exceeds(self, epsilon: float, delta: float) -> bool:
-        """Whether Pr[a member asks the target] times δ(ε) of her noisy label exceeds `delta`: then (ε, δ) fails.
+        """Whether Pr[a member asks the target] times the δ(ε) of the target's noisy label exceeds `delta`, so that (ε,
+        δ) fails.
 
         This quick test often decides without `delta(epsilon)`.
         """
@@ -297,8 +300,9 @@ def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
     the protocol.
 
     In small clusters, or for α = 0, δ(ε) is computed from all that the members can know, and inverted. In other
-    clusters the bounds come from two exchanges without colluding users. In one exchange, the members forget what they
-    got. In the other, they know the largest number of noisy labels that they can have got.
+    clusters the bounds come from two other exchanges. In the first exchange, the members forget what they got, which
+    gives the lower bound. In the second, which gives the upper bound, they know the noisy labels of as many other users
+    as there are members; they cannot have got more.
     """
     exchange, members = coalition.exchange, coalition.members
     if not (enumerable(exchange.cluster_size, members) or math.isinf(coalition.pure_epsilon)):
@@ -317,9 +321,10 @@ def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
 def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
     """Bounds of the ε at δ of a coalition, the learner and some users of the target's cluster, if the cluster is large.
 
-    δ(ε) is Pr[a member asked the target] times δ(ε) of the target's noisy label, plus Pr[no member did] times δ(ε)
-    given that none did. This last δ(ε) is bounded from below by an exchange whose members forget what they got, and
-    from above by one in which they know the noisy labels of as many other users as there are members.
+    The coalition's δ(ε) is a sum of two products. The first is Pr[a member asked the target] times the δ(ε) of the
+    target's noisy label. The second is Pr[no member asked her] times the δ(ε) given that no member asked her. This last
+    δ(ε) is bounded from below by an exchange whose members forget what they got, and from above by one in which they
+    know the noisy labels of as many other users as there are members.
     """
     exchange, members = coalition.exchange, coalition.members
     alpha, local = exchange.flip_prob, coalition.pure_epsilon
@@ -332,8 +337,9 @@ def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
         """The largest δ(ε), given that no member asked the target, at which the coalition's δ(ε) is at most `delta`,
         the argument of `_large_coalition_epsilon`.
 
-        From `delta` subtract what the case in which a member asked the target contributes, and divide by the
-        probability that no member did. The result is at most 0 if that contribution alone is too large.
+        The case in which a member asked the target contributes a part of the coalition's δ(ε). This part is subtracted
+        from `delta`, and the rest divided by the probability that no member asked her. The result is at most 0 if this
+        part alone is at least `delta`.
 
         Args:
             upper: whether the result serves the upper bound of the coalition's ε, and is rounded down; else it serves

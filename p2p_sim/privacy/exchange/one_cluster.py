@@ -2,8 +2,8 @@
 
 The S sources are the users whose noisy bits submissions carry, the target among them. A data set is given by m (`ones`
 in the code): how many of the other S - 1 users hold label 1. δ is the larger δ of two directions, label 0 against 1 and
-1 against 0. Swapping the labels maps m to S - 1 - m and swaps the directions. So only m up to half of S - 1 matters. The
-data set m = 0 is evaluated first; it has the largest δ in most clusters, though not in all.
+1 against 0. Swapping the labels maps m to S - 1 - m and swaps the directions. So only m up to half of S - 1 matters.
+The data set m = 0 is evaluated first; it has the largest δ in most clusters, though not in all.
 
 **The covering argument.** Let δ_{S,m} be the δ of S sources at m, with t ~ Bin(trials, rate) submissions. *Reveal* the
 noisy bits of b other users to the learner, and which submissions carry these bits. δ does not fall, since the learner
@@ -25,8 +25,8 @@ before V falls to that of m = 0. At a given m, revealing b bits multiplies V by 
 1 + b/(2S).
 
 With more than `EXHAUSTIVE` sources or `_EXPECTED` expected submissions the number of evaluations is limited. `epsilon`
-first raises ε by one of the shares `_ROOM`, or by nothing, so that more bits may be revealed. If the limit is reached, at least
-b = `least_revealed` bits are revealed for every data set, m = 0 included.
+first raises ε by one of the shares `_ROOM`, or by nothing, so that more bits may be revealed. If the limit is reached,
+at least b = `least_revealed` bits are revealed for every data set, m = 0 included.
 """
 
 import math
@@ -80,7 +80,8 @@ class CoverPlan:
     """Proposes blocks to certify: a heuristic. It decides how many evaluations are needed, and how tight the result is.
 
     exchange: the exchange whose data sets are certified. exact: the evaluator for blocks with b = `least`, other than
-    quick looks. least: smallest b, except of a last block that ends at half. needed: the variance V at which δ is approximately the target δ.
+    quick looks. least: smallest b, except of a last block that ends at half. needed: the variance V at which δ is
+    approximately the target δ.
     """
 
     exchange: Sources
@@ -115,8 +116,8 @@ class CoverPlan:
         flipped = exchange.flip_prob * (1.0 - exchange.flip_prob)
         overlap = 6.0 * math.sqrt(exchange.sources * flipped) / apart if apart else math.inf
         batch = max(1, int(min(_BATCH, overlap)))
-        # up to the m from which revealing is faster (checked for `least` = 0, at which m are 1 apart); a single m where δ
-        # is not computed from tables
+        # up to the m from which revealing is faster (checked for `least` = 0, at which m are 1 apart); a single m where
+        # δ is not computed from tables
         count = next((c for c in range(4, batch, 4) if trust * self.revealable(first + c) > few), batch)
         block = CoverBlock(range(first, half + 1, least + 1)[: count if self.exact.direct else 1], least)
         # where V is larger than needed, try a quick look first: ln δ may grow by a share of 1 - needed/V, of which 40%
@@ -399,7 +400,8 @@ class ClusterExchange(Sources):
         variance_share: float = 1.0,
         limited: bool = True,
     ) -> bool:
-        """Certifies all data sets from m = 1 + `least` to half of S - 1, block by block; returns whether this succeeded.
+        """Certifies all data sets from m = 1 + `least` to half of S - 1, block by block; returns whether this
+        succeeded.
 
         m is how many of the S - 1 users besides the target hold label 1. A block is several successive m. One or a few
         evaluations bound their δ; there the noisy labels of b users are revealed to the learner, which never lowers δ.
@@ -410,11 +412,11 @@ class ClusterExchange(Sources):
         Args:
             targets: pairs (ε, δ) against which quick looks are checked; `include` may raise them. log_delta: ln of the
             δ of interest; sums leave out what is far below it. include: a function that certifies a block that is no
-            quick look, and returns whether it could. least: smallest b of a block, except of the last. variance_share: guides the sizes of
-            the blocks, not the result. ln δ is about -ε² V/2, where V is the variance of what the learner sees; blocks
-            are made so large that V stays about this share of that of m = 0. limited: whether to give up after at most
-            48 steps, or at once if 24 or more are expected, where the cluster is not small enough to search all data sets in full. If False, the result
-            is True whenever `include` certifies every block.
+            quick look, and returns whether it could. least: smallest b of a block, except of the last. variance_share:
+            guides the sizes of the blocks, not the result. ln δ is about -ε² V/2, where V is the variance of what the
+            learner sees; blocks are made so large that V stays about this share of that of m = 0. limited: whether to
+            give up after at most 48 steps, or at once if 24 or more are expected, where the cluster is not small enough
+            to search all data sets in full. If False, the result is True whenever `include` certifies every block.
         """
         half, needed = (self.sources - 1) // 2, self.sources * sum(self.variances(0)) * variance_share
         plan = CoverPlan(self, self._evaluator(CoverBlock(ZEROS.ones, least), log_delta), least, needed)

@@ -152,7 +152,8 @@ class FetchDistribution(FlippedLabels):
         bounded alone, and the bound for all users combines only two bounds that are equal for many users. The first
         reveals who fetched from whom. It is the probability that anybody submits the target's noisy label, times the
         δ(ε) of the noise on a label. The second replaces each fetcher's submission by two laws on three outcomes, one
-        for each value of the target's noisy label, that show no less.
+        for each value of the target's noisy label, that show no less. Users of a dense table who are bounded together
+        from the start keep that bound, which may come from a moved bit (`moved_bit`).
 
         Args:
             delta: δ in (0, 1). users: (n,) bool, the users that both bounds are about; None: all except the coalition's

@@ -13,7 +13,8 @@ and the worst |C| count. The steps define the other terms.
 1. *Known ones*, `DenseTable.known_ones`. The bit of a user with label 1 is 1 for sure with some probability, and
    Bernoulli(α) otherwise. Reveal which of the two is the case. Then a data set is given by a set C of users whose bits
    are known to be 1; all other bits are Bernoulli(α). Let N be the number of others with hidden bits. |C| <= N/2 is
-   enough: for a larger C swap the labels 0 and 1, which maps p_i to 1 - p_i - W_iv and swaps the directions. Bits that
+   enough: if more than N/2 users hold label 1, first swap the labels 0 and 1 in the data set, which maps p_i to
+   1 - p_i - W_iv and swaps the directions. Bits that
    the learner knows may be 0 or 1, and widen the bands. The sizes |C| are split into ranges c..c'. In each range, bits
    of users outside C are revealed until H bits remain hidden, whatever |C| is. X of these H bits are 1, and each set of
    X users is equally likely.

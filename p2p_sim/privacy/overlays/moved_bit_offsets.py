@@ -253,7 +253,8 @@ class Offsets:
         for direction, users in zip((sign, -sign), (-np.diff(counts, axis=1, append=0)).tolist(), strict=True):
             for end, count in zip(ends, users, strict=True):
                 kappa = plan.kappa if end <= plan.limit else plan.wide
-                # A shift downward needs p >= u/κ; `Slots._slot_bands` lowers the main slot's p for this.
+                # A shift downward needs p >= u/κ, for which `Slots._slot_bands` lowers the main slot's p. Charging the
+                # end of the bin in place of u is safe: the pair (p, p - d) is a post-processing of (d', 0) if d <= d'.
                 least = low if direction > 0.0 else max(low, end / kappa)
                 shifts.append(Shift(min(1.0, rate * kappa), least, max(least, high), direction * end / kappa, count))
         return product(shifts, plan.grid)
@@ -278,7 +279,8 @@ class Offsets:
         the offset. Side slots are parts into which the proof splits a choice of a peer. There the offsets shift the
         probability p of a 1, which lies in [low, high]. Columns are put in at most `_CLASSES` (8) classes of nearly
         equal size, according to how many offsets of each size they have. All columns of a class get the law for the
-        largest of these numbers of any column of the class: more and larger offsets show no less.
+        largest of these numbers of any column of the class. More users show no less, and a larger offset shows no less
+        in a slot of the same width; the module `moved_bit_slots` says whose slots are wide.
         """
         counts = np.moveaxis(self.bins(plan.limit).counts, 2, 0)
         lines, columns = np.unique(counts.reshape(len(counts), -1), axis=0, return_counts=True)

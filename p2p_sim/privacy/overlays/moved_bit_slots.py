@@ -29,11 +29,13 @@ Q1 back.
 
 Users with an offset to v or J of a size above `SlotPlan.limit` have *wide* side slots, with a κ of `WIDE`. All others
 have narrow side slots, with the smaller `SlotPlan.kappa`. Let a be the largest number of offsets above the limit in one
-column, and b the largest number below minus the limit. Then at most a + b users have a large offset to v, and at most
-a + b to J: at most 2(a+b) users have wide slots. Which users these are depends on J. Their main slots show more: 2(a+b)
-such main slots are charged. For a given u, a wide side slot is seen more often but with a smaller shift, and shows no
-more than a narrow one. So a side slot with a small offset is charged as narrow, whether or not its user's other offset
-is large.
+column, and b the largest number below minus the limit. Then at most a + b users have a large offset to v, and at most a
++ b to J: at most 2(a+b) users have wide slots. Which users these are depends on J. The proof may also give wide slots
+to users with a smaller offset: where one law stands for several columns and charges k large offsets, the k users with
+the largest offsets of each of these columns have wide slots, and k is at most a for positive and b for negative
+offsets. Main slots of wide users show more: 2(a+b) such main slots are charged. For a given u, a wide side slot is seen
+more often but with a smaller shift, and shows no more than a narrow one. So a side slot with a small offset is charged
+as narrow, whether or not its user's other offset is large.
 
 `Offsets` has what all targets share, and `Slots` the slots of one target.
 """

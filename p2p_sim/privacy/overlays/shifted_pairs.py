@@ -3,22 +3,22 @@
 The probability p lies in an interval [low, high], its *band*. A user is seen with probability `rate`. She then shows 1
 with probability p under the first law, and p + d under the second. Her pair is a post-processing of three outcomes: 1
 with probabilities (low, low + d), 0 with probabilities (1-high, 1-high-d), and a middle. From the middle she shows 1
-with probability (p-low)/(high-low) under both laws. The curve of a pair is its divergence HS_r as a function of r. A
-second pair with a larger |d| of the same sign, a larger rate or a wider band has a larger curve, so that the first pair
-is a post-processing of the second (Blackwell). So a product of such larger pairs bounds the product of the original
-pairs, and mixtures of such products.
+with probability (p-low)/(high-low) under both laws. The curve of a pair is its divergence HS_r as a function of r. If
+another pair has a larger |d| of the same sign, a larger rate or a wider band, its curve is larger. Then the original
+pair is a post-processing of the other pair (Blackwell). So a product of such larger pairs bounds the product of the
+original pairs. It also bounds mixtures of such products of original pairs.
 
 For users with equal pairs only two counts matter: how many show 1, and how many 0. Each combination of the two counts
 has a likelihood ratio. Its probability is split between the two points kg and (k+1)g of the grid (of step g) next to
-the logarithm of the ratio, such that the totals under both laws remain. A split only spreads the ratio, so that no
+the logarithm of the ratio, such that the totals under both laws remain. A split only spreads the ratio. So no
 divergence falls (Blackwell).
 
-Rounding: bands narrower than `_SAME` count as one p, others are widened by `_WIDER`, and outcomes that are less likely
-than `_RARE` count as showing which of the two laws holds. So the error of an outcome's probability q is at most 1e-13,
-which is at most 1e-8 of q. A law's relative error is then about 1e-13 Σ (m - its mean)/q, a sum over the outcomes of
-all groups, where m is how many users show the outcome. By Bernstein's inequality this error is below `SLACK`, except
-with probability e^`LOG_TAIL`, since at most about `-LOG_TAIL` more users than expected, in all groups together, show
-outcomes with q near `_RARE`.
+Rounding: a band narrower than `_SAME` counts as a single value p; wider bands are widened by `_WIDER`. Outcomes that
+are less likely than `_RARE` count as showing which of the two laws holds. So the error of an outcome's probability q is
+at most 1e-13, which is at most 1e-8 of q. Let m be how many users of a group show an outcome. A law's relative error is
+then about 1e-13 Σ (m - E m)/q, a sum over all outcomes of all groups of users. In all groups together, at most about
+`-LOG_TAIL` more users than expected show outcomes with q near `_RARE`. So, by Bernstein's inequality, this error is
+below `SLACK`, except with probability e^`LOG_TAIL`.
 """
 
 import math
@@ -34,15 +34,15 @@ from p2p_sim.privacy.binomial_windows import Floats, bernstein_window, binomial_
 LOG_TAIL = -64.0
 """Logarithm of the probability that is left out at each end of a window, and added to the bound."""
 SLACK = 1e-6
-"""Relative error that is allowed for in the probabilities of a law."""
+"""The bounds allow for relative errors up to this in the probabilities of a law."""
 _NEAR = 1e-8
-"""Relative error that is allowed for in a likelihood ratio."""
+"""The bounds allow for a relative error up to this in a likelihood ratio."""
 _SAME, _WIDER, _RARE = 1e-13, 1e-7, 1e-5
-"""_SAME: a band narrower than this counts as one p. _WIDER: by how much other bands are widened. _RARE: an outcome of
-at most this probability counts as showing which of the two laws holds.
+"""_SAME: a band narrower than this counts as a single value p. _WIDER: by how much other bands are widened. _RARE: an
+outcome of at most this probability counts as showing which of the two laws holds.
 
-To widen a band, only `low` is moved. For `high`, `DenseTable.bands` has already raised it by 1e-9, or it is exact up to
-rounding below `_SAME`."""
+To widen a band, only `low` is moved. The end `high` needs no move: `DenseTable.bands` has already raised it by 1e-9, or
+it is exact up to a rounding error below `_SAME`."""
 _POINTS = 1200
 """Approximate number of points of the grid."""
 _REACH = 20.0
@@ -50,8 +50,8 @@ _REACH = 20.0
 _MOST_STEPS = 1e5
 """Largest number of grid steps in one user's largest loss; this loss may be far above the standard deviation."""
 _NEGLIGIBLE = 1e-30
-"""Grid points at the ends of a product with less probability than this are cut off; their probability is added to
-`lost`."""
+"""Points at the ends of a product's grid are cut off if their probability is less than this; their probability is added
+to `lost`."""
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,8 @@ class ShiftLaw:
 
     @cached_property
     def _upper(self) -> Floats:
-        """(2, K+1): sums of probabilities under the first and the second law; column i has those of the grid's points
-        i, i+1, ..., K-1.
+        """(2, K+1): sums of probabilities, in row 0 under the first law, in row 1 under the second. Column i has the
+        sums over the points i, i+1, ..., K-1 of the grid.
 
         Each point stands for a likelihood ratio of the second law to the first; the points are ascending. Column K is
         0.
@@ -155,7 +155,9 @@ class ShiftLaw:
 
     @cached_property
     def _lower(self) -> Floats:
-        """(2, K+1): sums of probabilities under the first and second law; column i has those of the first i points."""
+        """(2, K+1): sums of probabilities, in row 0 under the first law, in row 1 under the second. Column i has the
+        sums over the first i points of the grid.
+        """
         return np.stack([_sums(self.law), _sums(self.law * self.ratios)])
 
     def times(self, factor: "ShiftLaw") -> "ShiftLaw":
@@ -192,12 +194,13 @@ LAW_SHOWN = ShiftLaw(np.zeros(1), 0, 1.0, (1.0, 1.0))
 def product(shifts: Sequence[Shift], grid: float | None = None) -> ShiftLaw:
     """The law of the likelihood ratio of all users' independent observations, on a grid of log-ratios.
 
-    Under the first law each user shows 1 with some probability p in an interval; under the second, with p + shift. The
-    result bounds the divergence for all p in the intervals.
+    Under the first law each user shows 1 with some probability p in an interval; under the second law, with probability
+    p + shift. The result bounds the divergence for all values of p in the intervals.
 
     Args:
         shifts: groups of users with equal intervals, shifts and probabilities of being seen. grid: the step of the
-        grid; None: about 1/60 of the standard deviation of the sum of all losses, or more.
+        grid. None means about 1/60 of the standard deviation of the sum of all losses; the step is larger if one user's
+        largest loss would otherwise take more than 1e5 steps.
 
     Returns:
         `LAW_SHOWN`, an observation that reveals which of the two laws holds, if the probability that some user shows 1
@@ -218,10 +221,10 @@ def product(shifts: Sequence[Shift], grid: float | None = None) -> ShiftLaw:
 
 
 class Outcomes(NamedTuple):
-    """Probabilities of what a user shows: under the first and the second law 1 (`hit`), 0 (`zero`), or which of the two
-    laws holds (`law_itself`).
+    """Probabilities that a user shows 1 (`hit`), 0 (`zero`), or which of the two laws holds (`law_itself`). Each is
+    given first under the first law, then under the second.
 
-    alike: the probability that she shows the middle or is not seen, equal under both laws.
+    alike: the probability that she shows neither of these three or is not seen; it is equal under both laws.
     """
 
     hit: list[float]
@@ -258,9 +261,9 @@ def counted(users: Shift, grid: float) -> ShiftLaw:
     log-ratios of step `grid`.
 
     Each user shows 1, 0, or an outcome that is equally likely under both laws. She may also show which of the two laws
-    holds; the probability that any user does so is stored in `lost`. Only two counts matter: k users show 1, and z of
-    the others show 0. The log-ratio is k ln(b₁/a₁) + z ln(b₀/a₀), where a₁ and b₁ are the probabilities of a 1 under
-    the first and the second law, and a₀ and b₀ those of a 0.
+    holds; the probability that any user does so is stored in `lost`. Only two counts matter: the number k of users who
+    show 1, and the number z of users who show 0. The log-ratio is k ln(b₁/a₁) + z ln(b₀/a₀), where a₁ and b₁ are the
+    probabilities of a 1 under the first and the second law, and a₀ and b₀ those of a 0.
     """
     hit, zero, law_itself, alike = _outcomes(users)
     # With probability (1 - law_itself)^count nobody shows which law holds. All other outcomes count as lost.
