@@ -1,4 +1,4 @@
-"""What users gain by asking several peers: the learner's ε, and how often it misses their cluster's majority.
+"""The learner's ε, and how often it misses a cluster's majority label, if users ask several peers instead of one.
 
 Run as `python -m analysis.ask_several`; it takes some CPU minutes. docs/better-exchange.md shows the figure.
 """
@@ -25,7 +25,7 @@ SHUFFLER, RESPONSE, ARCSINE = "trusted shuffler", "randomised response", "g(p) =
 PEERS: dict[str, Mapping[int, float]] = {
     EXCHANGE: {1: 1.0}, THREE: {3: 1.0}, FIVE: {5: 1.0}, MIXED: {1: 0.5, 5: 0.5},
 }  # fmt: skip
-"""For each protocol, by its name: the probability of each number of peers that a user may ask."""
+"""For each protocol's name, the probability of each number of peers that a user may ask."""
 SETTINGS = ((50, 0.1), (200, 0.05), (200, 0.1), (200, 0.2))
 """Pairs of cluster size and flip probability; the table has a row for each pair and protocol."""
 SIZE, FLIPS = 200, tuple(np.geomspace(0.03, 0.42, 14).round(4).tolist())
@@ -38,12 +38,13 @@ SMALLEST = 1e-6
 class ArcsineKernel(SmoothKernel):
     """The kernel g(p) = sin²(πp/2): the probability of submitting a one if the share p of the noisy labels are ones.
 
-    With this g, the ratio g'/√(g(1-g)) is π at all p. So every share of ones costs users the same privacy. No fixed
-    number of peers gives this g, but users who ask a random number 1, 3, 5, … of peers come near it.
+    With this g, the ratio g'/√(g(1-g)) is π at all p. Its square is the Fisher information about p in a submission. So
+    every share of ones costs users the same privacy. No fixed number of peers gives this g, but users who ask a random
+    number 1, 3, 5, … of peers come near it.
     """
 
     requests = 10**6  # a submission depends on all labels, so that bounds for few requests must not apply
-    error = 2.0**-50  # relative error of sin² and cos², some units in the last place
+    error = 2.0**-50  # relative error of sin² and cos², a few units in the last place
 
     def shares(self, noisy: Floats, sources: int) -> Shares:
         angle = 0.5 * math.pi * noisy / sources

@@ -1,17 +1,17 @@
-"""A lower bound of ε against the learner for one user, the target, on an overlay, from one data set and one event.
+"""A lower bound of the learner's ε about one user, the target, on an overlay, computed from one data set and one event.
 
-In the data set all users except the target hold label 0. The target's fetchers are the m users who may fetch from her.
-The event concerns the number k of ones that the fetchers submit: it is {k >= s} or {k <= s} for some s. Let A be its
-probability if the target's noisy bit is 0, and B if the bit is 1. Each label is flipped with probability α. The learner
-sees more than k; ignoring the rest is post-processing. So
+An overlay is the graph of who may ask whom. In the data set all users except the target hold label 0. The target's
+fetchers are the m users who may fetch from her. The event concerns the number k of ones that the fetchers submit: it is
+{k >= s} or {k <= s} for some s. Let A be its probability if the target's noisy bit is 0, and B if the bit is 1. Each
+label is flipped with probability α. The learner sees more than k; ignoring the rest is post-processing. So
 
     δ(ε) >= keep · B - lose · A        or        δ(ε) >= keep · A - lose · B,
 
 where keep = 1-α-αe^ε and lose = e^ε(1-α)-α. W_ij is the probability that fetcher i fetches from user j and that fetcher
 i's submission arrives; w_i is this probability if j is the target. Given the noisy bits b of all other users, fetcher i
 submits a one with probability p_i = Σ_j W_ij b_j, or p_i + w_i if the target's bit is 1, independently of other
-fetchers. So A(b) and B(b), the probabilities of the event given b, are exact sums. The means of A(b) and B(b) over b
-are estimated.
+fetchers. So A(b) and B(b), the probabilities of the event given b, can be computed exactly. The means of A(b) and B(b)
+over b are estimated.
 
 *Reference.* Let F = keep·B(b) - lose·A(b), and y = Σ_j n_j b_j, where n_j is Σ_i W_ij divided by a small unit h and
 rounded. Suppose all fetchers had the same probability p(y) of submitting a one. Then k would be binomial, and F a
@@ -25,11 +25,11 @@ its positive and its negative part.
   by the empirical Bernstein bound of Maurer and Pontil (2009, Theorem 4).
 - V- lies between 0 and some M. So E V-² <= M u with u = E V-, and for the mean of the draws
   Pr[mean <= u - t] <= exp(-N t²/(2Mu)), since e^(-x) <= 1 - x + x²/2 for x >= 0.
-- M bounds -V = g F0 - g F. Here -F <= (lose - keep) A(b), since B(b) >= A(b) because w_i >= 0. Let p be the mean of the
-  p_i. A sum of m independent bits with mean mp reaches s >= mp + 1 at most as often as Bin(m, p) does (Hoeffding 1956,
-  Theorem 4), and p <= hy/m because n_j is rounded up. So g A(b) is at most the maximum over y of exp(ψ - τ y)
-  Pr[Bin(m, hy/m) >= s], where the probability is replaced by 1 if s < hy + 1. For {k <= s} the m-k zeros are counted
-  instead; A and B change places, and n_j is rounded down.
+- M bounds -V = g F0 - g F. From w_i >= 0 follows B(b) >= A(b), and so -F <= (lose - keep) A(b). Let p be the mean of
+  the p_i. A sum of m independent bits that has the mean mp reaches s >= mp + 1 at most as often as Bin(m, p) does
+  (Hoeffding 1956, Theorem 4), and p <= hy/m because n_j is rounded up. So g A(b) is at most the maximum over y of
+  exp(ψ - τ y) Pr[Bin(m, hy/m) >= s], where the probability is replaced by 1 if s < hy + 1. For {k <= s} the m-k zeros
+  are counted instead; A and B change places, and n_j is rounded down.
 The seed is fixed. The event, the tilt and the cut are chosen before the sample is drawn. The error probability `ERROR`
 is divided equally among the values of ε that are tried.
 """
@@ -64,9 +64,9 @@ class Fetchers:
     """The m users who may fetch from a target, with their fetch probabilities.
 
     Attributes:
-        weights: W, (m, s), each fetcher's probability of fetching from each of s other users and of having her
-        submission arrive. own: w, (m,), the same probability with the target as the peer, above 0. flip_prob: α, above
-        0 and at most 1/2.
+        weights: W, (m, s), for each fetcher and each of s other users the probability that she fetches from this user
+        and that her submission arrives. own: w, (m,), this probability if she fetches from the target, above 0.
+        flip_prob: α, above 0 and at most 1/2.
     """
 
     weights: Floats
@@ -91,7 +91,8 @@ def attained_epsilon(fetchers: Fetchers, delta: float) -> float:
 
 
 class _Events:
-    """The events "at least s ones", or "at least s zeros", among the submissions of the fetchers, taken as all alike.
+    """The events "at least s ones", or "at least s zeros", among the fetchers' submissions, as if all fetchers were
+    alike.
 
     Let y be the weighted sum of the other users' noisy bits. Every fetcher is taken to submit a one with the
     probability p(y), or with p(y) plus the mean of w_i if the target's noisy bit is 1, so that the counts are binomial.
@@ -139,8 +140,9 @@ class _Events:
 
     def coefficients(self, epsilon: float) -> tuple[float, float]:
         """The factors 1-α-αe^ε and e^ε(1-α)-α of the lower bound of δ(ε) that an event gives: the first factor times
-        the event's probability under the target's noisy bit that makes it likelier, minus the second times that under
-        the other bit. The first is rounded down and the second up, so that rounding only lowers the bound.
+        the event's probability under the target's noisy bit that makes it likelier, minus the second factor times the
+        event's probability under the other bit. The first is rounded down and the second up, so that rounding only
+        lowers the bound.
         """
         keep, lose, relative_error = hockey_stick_coefficients(self.fetchers.flip_prob, epsilon)
         return keep * (1.0 - relative_error), lose * (1.0 + 2.0**-48)
@@ -148,7 +150,7 @@ class _Events:
     def deltas(self, epsilon: float) -> Floats:
         """The δ(ε) that each event "at least s submissions are counted" attains, s = 0, ..., m, in the approximation
         that all fetchers are alike: an array (m+1,). Each δ(ε) is (1-α-αe^ε) times the event's probability under the
-        target's noisy bit that makes it likelier, minus (e^ε(1-α)-α) times that under the other bit.
+        target's noisy bit that makes it likelier, minus (e^ε(1-α)-α) times the event's probability under the other bit.
         """
         keep, lose = self.coefficients(epsilon)
         return keep * self.tails[0] - lose * self.tails[1]
@@ -177,7 +179,7 @@ class _Sample:
 
     @cached_property
     def tilt(self) -> tuple[float, float, float]:
-        """The tilt τ, the number ψ and a bound: the sampled noisy bits of other users are tilted so that the rare event
+        """The tilt τ, the number ψ and a bound. The sampled noisy bits of other users are tilted so that the rare event
         is seen more often. The odds of user j's noisy bit b_j are multiplied by e^(τ n_j), where n_j is the sum of the
         fetchers' probabilities of fetching her label, rounded to an integer number of small units (1/64 of the largest
         such sum). A draw then counts with the weight exp(ψ - τ y), where y = Σ n_j b_j, and ψ is such that weighted
@@ -187,14 +189,14 @@ class _Sample:
         """
         events, fetchers, users = self.events, self.events.fetchers, len(self.events.fetchers.own)
         p = events.y * events.unit / users
-        rare = events.sides(p * (1.0 + 1e-8), (p + fetchers.own.mean()) * (1.0 - 1e-8))[1]  # if the bit makes it rarer
+        rare = events.sides(p * (1.0 + 1e-8), (p + fetchers.own.mean()) * (1.0 - 1e-8))[1]  # for the rarer bit value
         tail = np.where(self.event >= users * rare + 1.0, scipy.stats.binom.sf(self.event - 1, users, rare), 1.0)
         log_tail = np.log(np.maximum(tail, 1e-300))
 
         def psi(tilt: float) -> float:
             return float(np.log1p(fetchers.flip_prob * np.expm1(tilt * events.units)).sum())
 
-        def largest(tilt: float) -> float:  # convex
+        def largest(tilt: float) -> float:  # a convex function
             return psi(tilt) + float((log_tail - tilt * events.y).max())
 
         ends = (0.0, 12.0 / _UNITS) if events.upper else (-12.0 / _UNITS, 0.0)
@@ -221,7 +223,8 @@ class _Sample:
         return [np.concatenate(parts) for parts in zip(*draws, strict=True)]
 
     def epsilon(self, guess: float, delta: float) -> float:
-        """The largest of the tried values of ε at which a δ(ε) above δ is certified, or 0 if there is none.
+        """The largest of the tried values of ε at which the certified lower bound of δ(ε) is above δ; 0 if there is
+        none.
 
         guess: the ε that the event attains if all fetchers are alike. The values tried are 1.1 to 0.5 times `guess`.
         delta: δ.
@@ -256,7 +259,8 @@ class _Sample:
             value = keep * gain * (1.0 - _ROUNDING) - lose * loss * (1.0 + _ROUNDING)
             return np.asarray(weight[y] * (value - reference[y]))
 
-        # -V is at most M: g (lose - keep) times the event's smaller probability, plus g F0
+        # M, an upper bound of -V: (lose - keep) times the bound of g times the event's smaller probability, plus the
+        # maximum of g F0
         largest = (lose - keep + 1e-9 * (lose + keep)) * most + float((weight * np.maximum(reference, 0.0)).max())
         cut = max(1.5 * float(values(*pilot).max()), 1e-3 * largest)
         return mean + mean_at_least(values(*sample), cut, largest * (1.0 + 1e-9), self.error / len(_TRIED))
@@ -264,8 +268,8 @@ class _Sample:
 
 def mean_at_least(values: Floats, cut: float, most: float, error: float) -> float:
     """A lower bound of the mean of a distribution, from independent draws `values` of it; it is wrong with probability
-    at most `error`. The mean of the values' positive parts is bounded by the empirical Bernstein bound, that of their
-    negative parts by a bound for values that are never below -most.
+    at most `error`. The mean of the values' positive parts is bounded by the empirical Bernstein bound, the mean of
+    their negative parts by a bound for values that are never below -most.
 
     Args:
         values: (N,), the draws. cut: above 0; larger values are replaced by the cut, which only lowers the result.

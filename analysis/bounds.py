@@ -4,7 +4,7 @@ Run as `python -m analysis.bounds`; it takes half a CPU minute.
 
 claims.csv has a row for each numbered claim of the papers. The row states whether the claim holds in every case tried,
 how tight and how loose it is, and what is true where it fails. For several cluster sizes, bounds.csv and bounds.png
-have two values of the learner's ε: that of a paper's formula and the exact one.
+have two values of the learner's ε: the value of a paper's formula, and the exact value.
 """
 
 from dataclasses import asdict

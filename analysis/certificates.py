@@ -33,7 +33,8 @@ TABLES = {"brackets": "epsilon_upper", "complete": "epsilon_exact", "paper": "ep
 """Tables that `analysis.privacy_tables` writes, each with the name of the column that holds the learner's ε."""
 FILES = ("quickstart.toml",)
 PLANS = ("heterogeneity.toml", "users.toml")
-"""Shipped scenarios and sweeps with a published ε. It is the ε of the smallest cluster, which is the worst."""
+"""Shipped scenarios (`FILES`) and sweeps (`PLANS`) whose ε is published. This ε is that of the smallest cluster, which
+has the largest ε."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,8 @@ def figures(small: bool = False) -> Iterator[CertifiedFigure]:
 
 
 def _internet_scale() -> Iterator[CertifiedFigure]:
-    """Every ε in the table of results/published/internet-scale that is to be certified: it is of an exchange in a
-    cluster of at most 4,096 users.
+    """Yields every ε in the table of results/published/internet-scale that is to be certified: those for exchanges in
+    clusters of at most 4,096 users.
     """
     where = "internet-scale/table.csv"
     table = pd.read_csv(PUBLISHED / where)

@@ -1,4 +1,5 @@
-"""The flip probability that the closed form of docs/theorem.md gives, compared with the smallest sufficient one.
+"""Compares the flip probability that the closed form of docs/theorem.md gives with the smallest one that meets a
+privacy target.
 
 Run as `python -m analysis.closed_form` or by `make published`; it takes some CPU minutes.
 """
@@ -22,9 +23,13 @@ on a logarithmic scale.
 """
 SMALL, LOW, HIGH, BETWEEN = "n < 100", "ε < .7 θ", "ε > 1.5 θ", "between"
 REGIMES = (LOW, HIGH, BETWEEN, SMALL)
-"""Groups of targets: three groups of larger clusters, by the ratio of ε to θ, and a group of small clusters."""
+"""Names of the groups of targets. Targets with fewer than 100 users are one group. The others are grouped by the ratio
+of ε to θ.
+"""
 DRAWN = 5_000
-"""Largest number of random targets drawn for each regime and δ; the first ones that belong to the regime are taken."""
+"""Largest number of random targets drawn for each regime (group of targets) and each δ. The first ones that belong to
+the regime are taken.
+"""
 
 
 @dataclass(frozen=True)
@@ -56,8 +61,8 @@ class Target:
 
 
 def main(frame: Frame, targets: int = 8, largest: int = 100_000) -> list[Path]:
-    """Compares the flip probability α* of the closed form with the smallest sufficient α, for random targets; returns
-    the file of the table.
+    """Compares the flip probability α* of the closed form with the smallest α that meets the target, for random
+    targets. Returns the file of the table.
 
     Args:
         frame: where the study runs and writes. targets: how many are compared for each regime and δ.
@@ -87,8 +92,8 @@ def _of(regime: str, delta: float, largest: int) -> Iterator[Target]:
 
 
 def _line(target: Target) -> dict[str, object]:
-    """The row of a target: the flip probability given by the closed form, the smallest sufficient one, and their
-    ratio.
+    """The row of a target in the table, with the flip probability given by the closed form, the smallest one that meets
+    the target, and their ratio.
     """
     smallest = calibrate_flip_prob([target.n], 2, target.sampling_rate, target.epsilon, target.delta)
     return {

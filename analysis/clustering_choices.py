@@ -1,6 +1,6 @@
 """The effect of two choices in docs/clustering-paper.md: the bias of labels is removed, and their variation is guessed.
 
-Run as `python -m analysis.clustering_choices --data-dir DIR`; a run that was stopped goes on where it stopped.
+Run as `python -m analysis.clustering_choices --data-dir DIR`; if a run was stopped, the same command continues it.
 """
 
 from pathlib import Path

@@ -60,11 +60,12 @@ def main(frame: Frame) -> list[Path]:
 
 def _cluster_panel(table: pd.DataFrame, others: Sequence[Panel]) -> Panel:
     """The last panel: accuracy at ε = 0.5, relative to that without privacy, against the number of clusters. There is a
-    curve for each pair of a data set and a mechanism. Its colour shows the mechanism, its marker the data set.
+    curve for each pair of a data set and a mechanism. The curve's colour shows the mechanism, and its marker shows the
+    data set.
 
     Args:
-        table: a row for each point, with the columns population (the data set), mechanism, clusters.count and
-        relative_accuracy. others: the other panels, from which each mechanism's colour is taken.
+        table: a row for each combination of swept values, with the columns population (the data set), mechanism,
+        clusters.count and relative_accuracy. others: the other panels, from which each mechanism's colour is taken.
     """
     labels = dict.fromkeys(curve.label for panel in others for curve in panel.curves)
     sets, lines = list(table["population"].unique()), []
@@ -76,9 +77,9 @@ def _cluster_panel(table: pd.DataFrame, others: Sequence[Panel]) -> Panel:
 
 
 def _points(frame: Frame, name: str) -> pd.DataFrame:
-    """The points of the sweep of one panel (a point is one combination of swept values): a row for each point, with the
-    mechanism, its target ε and the mean accuracy with its 95% interval. A reduced study uses the data set of digits,
-    with the panel's classes.
+    """The results of the sweep of one panel: a row for each combination of swept values, with the mechanism, its target
+    ε and the mean accuracy with its 95% interval. A reduced study uses the data set of digits, and divides it into the
+    same classes as the panel.
 
     Args:
         frame: runs the sweep. name: the name of the panel: "mnist", "fashion-mnist", "cifar-10", "even-odd",

@@ -1,7 +1,7 @@
-"""Every clustering on the same users: heterogeneity, smallest cluster, ε and accuracy.
+"""Compares clusterings on the same users: heterogeneity, size of the smallest cluster, ε and accuracy.
 
-Run as `python -m analysis.clusterings --data-dir DIR`. Each scenario is run twice: at a fixed probability α of a flip,
-and at the α that a target ε needs. A run that was stopped goes on where it stopped.
+Run it as `python -m analysis.clusterings --data-dir DIR`. Each scenario is run twice: at a fixed probability α of a
+flip, and at the α that a target ε needs. A study that was stopped goes on where it stopped.
 """
 
 import itertools
@@ -28,7 +28,7 @@ USERS, LEAST = 5_000, 36
 (min_size).
 """
 COUNTS = (5, 10, 20, 40)
-"""Numbers of clusters that are asked for."""
+"""Numbers of clusters that the study asks for."""
 MANY = (10_000, 100_000)
 """Numbers of users for which the cost of a clustering is measured."""
 ALPHA, THETA, DELTA, TARGET = 0.1, 0.5, 1e-6, 0.2
@@ -48,7 +48,9 @@ COUNTED: dict[str, dict[str, Any]] = {
     "agglomerative": {"kind": "agglomerative"},
     "balanced": {"kind": "balanced"},
 }
-"""Clusterings that are asked for a number of clusters: their names, with their tables in a scenario."""
+"""Clusterings that must be told a number of clusters. For each name, the dictionary has the clustering's table in a
+scenario.
+"""
 DENSE, GIVEN = "HDBSCAN", "given"
 """The clustering that chooses the number of clusters itself, and the one that is part of the synthetic law."""
 MEASURES = (
@@ -56,7 +58,9 @@ MEASURES = (
     "accuracy_at_target",
 )  # fmt: skip
 Task = tuple[str, str, int, int]
-"""Data set, clustering, number of clusters asked for (0: none), and replicate."""
+"""One task of the study: the data set, the clustering, the number of clusters asked for (0: none), and the
+replicate.
+"""
 
 
 def main(frame: Frame, replicates: int = REPLICATES) -> list[Path]:
@@ -156,7 +160,7 @@ def _figure(points: pd.DataFrame, frame: Frame) -> Path:
         points: a row for each data set, clustering and number of clusters asked for, with the means of these four
         quantities and of the number of clusters, and their 95% intervals. frame: writes the figure.
     """
-    panels_of = {  # title, and whether the scale is logarithmic
+    panels_of = {  # for each measure, the panel's title and whether its scale is logarithmic
         "heterogeneity": ("heterogeneity φ", False),
         "min_cluster_size": ("users in the smallest cluster", True),
         "epsilon_upper": (f"ε at α = {ALPHA}", True),
@@ -177,8 +181,8 @@ def _figure(points: pd.DataFrame, frame: Frame) -> Path:
 
 
 CLUSTERS, FEATURES, BLOBS = 100, 20, 30
-"""For the measurement of cost: the numbers of clusters asked for, of features of a user, and of blobs in the law of
-users.
+"""For the measurement of cost: the number of clusters asked for, the number of features, and the number of Gaussian
+blobs from which users are drawn.
 """
 KINDS: dict[str, KMeansClusters | BalancedClusters] = {
     "k-means": KMeansClusters(count=CLUSTERS),
@@ -188,8 +192,8 @@ KINDS: dict[str, KMeansClusters | BalancedClusters] = {
 
 
 def cost(task: tuple[str, int]) -> dict[str, Any]:
-    """Measures the cost of one clustering of users in blobs of very unequal size. Returns a row with the CPU seconds,
-    the peak of allocated memory, and the sizes of the smallest and largest cluster.
+    """Measures the cost of one clustering. Its users are drawn from Gaussian blobs of very unequal size. Returns a row
+    with the CPU seconds, the peak of allocated memory, and the sizes of the smallest and largest cluster.
 
     Args:
         task: name of the clustering, and number of users.

@@ -1,4 +1,4 @@
-"""The comparison of mechanisms with every choice paid for: how they rank if the choice of their options counts in ε.
+"""A comparison of mechanisms in which every choice is paid for: a mechanism's ε also covers the choice of its options.
 
 Run as `python -m analysis.comparison_paid --data-dir DIR`; a run that was stopped goes on where it stopped.
 """
@@ -36,7 +36,7 @@ from p2p_sim.replicate import Replicate, account, exchange, judged, learned_from
 from p2p_sim.tuning import FIRST_RUN, PrivateSearchPlan, planned
 
 RELEASED, REHEARSED, CURATED = "released labels", "a rehearsal on the known law", "private selection by a curator"
-"""What a choice that is paid for can be based on."""
+"""What a paid choice can be based on. A choice is paid for if the mechanism's ε covers it."""
 OWN = "as it is"
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "DP-SGD": {
@@ -58,12 +58,12 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
         "20 answers of 30": {"queries": 30, "answers": 20},
     },
 }
-"""Settings from which mechanisms with a curator choose; the first one is that of `analysis.comparison_second`."""
+"""Settings from which mechanisms with a curator choose. The first is the setting in `analysis.comparison_second`."""
 MECHANISMS = second.MECHANISMS | SEVERAL
 """The mechanisms: their names, with their tables in a scenario without ε."""
 TRUST = {**second.TRUST, "trust nobody": (*second.TRUST["trust nobody"], *SEVERAL)}
-"""Mechanisms, grouped by the party that users must trust: those of `analysis.comparison_second`, and exchanges with
-several peers."""
+"""Mechanisms, grouped by the party that users must trust: all mechanisms of `analysis.comparison_second`, and exchanges
+with several peers."""
 WAYS = dict.fromkeys((*SETTINGS, "noisy aggregates"), CURATED) | dict.fromkeys(("noise shares", *SEVERAL), REHEARSED)
 """What the paid choice of a mechanism's options is based on, if not on released labels."""
 MEAN_RUNS = 4.0
@@ -99,8 +99,9 @@ def options(base: Scenario, name: str, epsilon: float) -> dict[str, Scenario]:
 
 def tried(task: Task) -> list[Line]:
     """A row for each option (a setting of the mechanism, or a learner) of one mechanism at its ε in one replicate. The
-    row has the accuracy on true labels, which no ε counts, the ε and δ of the release, and the party that users must
-    trust. If the mechanism chooses by its released labels, `shown` is the accuracy estimated from these labels.
+    row has the accuracy on true labels, the ε and δ of the release, and the party that users must trust. This ε does
+    not cover the look at true labels. If the mechanism chooses by its released labels, `shown` is the accuracy
+    estimated from these labels.
 
     Args:
         task: the scenario as a nested mapping, the mechanism's name with its ε, the replicate, the folder of data
@@ -156,11 +157,11 @@ def accuracy(case: Replicate, people: Population, mechanism: Deployment, outcome
 NAME = "comparison-paid"
 EPSILONS = (0.5, 2.0)
 CHOOSING = 3
-"""How many replicates, the first ones, serve free choices and rehearsals by their true labels. Only later replicates
+"""Number of the first replicates, which serve free choices and rehearsals by their true labels. Only later replicates
 are reported.
 """
 USERS = 3_000
-"""Largest number of users of a panel; data sets of a fixed number of users keep theirs."""
+"""Largest number of users of a panel (data set). A data set with a fixed number of users keeps this number."""
 LAW = "synthetic"
 """The panel whose law is public, so that rehearsals can be made on it."""
 DEFAULT, PAID, FREE = "no choice", "paid choice", "free choice"
@@ -169,7 +170,8 @@ DEFAULT, PAID, FREE = "no choice", "paid choice", "free choice"
 def main(frame: Frame, replicates: int = 8) -> list[Path]:
     """Compares the mechanisms when the choice of their options (settings or learners) is paid for in ε; returns the
     files of two tables and two figures. One table has all points, the other what each mechanism's choice costs in
-    accuracy. One figure shows paid choices. The other shows free choices, made by true labels that no ε counts.
+    accuracy. One figure shows paid choices. The other shows free choices, which look at true labels; no ε covers this
+    look.
 
     Args:
         frame: where the study runs and writes. replicates: of each point; the first 3 of them serve free choices and
@@ -202,7 +204,7 @@ def main(frame: Frame, replicates: int = 8) -> list[Path]:
 
 def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
     """A row for each mechanism, ε, replicate and option (a setting or a learner), with its accuracy; each option is run
-    at the whole ε, as if the choice cost none. All options are run both in the first 3 replicates, which serve to
+    at the whole ε, as if the choice cost no ε. All options are run both in the first 3 replicates, which serve to
     choose options, and in the later ones, which are reported. There is one exception: in later replicates, a mechanism
     that chooses by a curator's private selection runs only the default and the free choice.
 
@@ -221,8 +223,8 @@ def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
 
 def freely(rows: pd.DataFrame) -> dict[MechanismPoint, str]:
     """The free choice for each mechanism and ε: the name of the option (a setting or a learner) with the largest mean
-    accuracy in the first 3 replicates. This choice looks at true labels, which no ε counts. The result's keys are pairs
-    of mechanism and ε.
+    accuracy in the first 3 replicates. This choice looks at true labels, and no ε covers this look. The result's keys
+    are pairs of mechanism and ε.
 
     Args:
         rows: one for each mechanism, ε, replicate and option, with its accuracy.
@@ -235,8 +237,8 @@ def chosen_rows(
 ) -> pd.DataFrame:
     """A row for each mechanism, ε, reported replicate and kind of choice, with the accuracy of the option taken.
     Without a choice the default option is taken. The free choice is the best option by true labels in the first 3
-    replicates, which no ε counts. The paid choice is made by released noisy labels, by the rehearsal, or by a private
-    selection within ε.
+    replicates; no ε covers this look at true labels. The paid choice is made by released noisy labels, by the
+    rehearsal, or by a private selection within ε.
 
     Args:
         base: scenario of the data set. rows: the accuracy of all options that were run. rehearsal: for each mechanism
@@ -286,7 +288,7 @@ def _reported(part: pd.DataFrame, point: dict[str, Any]) -> list[dict[str, Any]]
 def points(rows: pd.DataFrame) -> pd.DataFrame:
     """A row for each data set, ε, mechanism and kind of choice of its options, with the mean accuracy and its 95%
     interval. The kinds are no choice (the default), paid choice (counted in ε) and free choice (by true labels of other
-    replicates, which no ε counts). `place` is the rank of the row's accuracy among all mechanisms. `price` is the
+    replicates, not counted in ε). `place` is the rank of the row's accuracy among all mechanisms. `price` is the
     accuracy of the free choice minus the row's accuracy, replicate by replicate; all intervals of prices hold jointly
     with 95% confidence (Bonferroni's correction).
 
@@ -310,7 +312,7 @@ def points(rows: pd.DataFrame) -> pd.DataFrame:
 
 def prices(rows: pd.DataFrame) -> pd.DataFrame:
     """A row for each mechanism: how much accuracy the paid choice of its options (counted in ε) loses against the free
-    choice (by true labels, which no ε counts), and how much it gains over no choice. In each replicate, loss and gain
+    choice (by true labels, not counted in ε), and how much it gains over no choice. In each replicate, loss and gain
     are means over data sets and ε. The 95% intervals of all mechanisms hold jointly (Bonferroni's correction).
 
     Args:

@@ -123,7 +123,8 @@ def learned(task: Task, accounted: bool) -> list[Line]:
 NAME = "comparison-second"
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 CHOOSING = 3
-"""The first so many replicates serve to choose learners and name leaders; only later replicates are reported."""
+"""The number of replicates, at the start of a study, that serve to choose learners and name leaders. Only later
+replicates are reported."""
 USERS = 8_000
 """Number of users sampled from MNIST, and from Adult, in each replicate."""
 CHANGES: dict[str, dict[str, Any]] = {
@@ -159,8 +160,8 @@ TRUST = FIRST_TRUST | {
     _NOBODY: (*FIRST_TRUST[_NOBODY], "noise shares"),
     _CURATOR: ("DP-SGD", "ClusterRR", "LabelDP-Pro", "PATE", "noisy aggregates", PLR, HISTOGRAM),
 }
-"""Mechanisms, grouped by the party that users must trust; this party sees true labels, or noisy labels with their
-owners.
+"""Mechanisms, grouped by the party that users must trust, if there is one. This party sees true labels, or noisy labels
+with their owners.
 """
 ALL, OWN = "all", "its own"
 """The name of the group of all mechanisms; and the text that stands for the learner in the rows of a mechanism that
@@ -188,7 +189,7 @@ def main(frame: Frame, replicates: int = 9) -> list[Path]:
     frame.rows(every, study=NAME, choosing=CHOOSING, replicates=count, panels=changes)
     table = pd.concat([_points(part).assign(panel=panel) for panel, part in rows.items()], ignore_index=True)
     table = table[["panel", *table.columns.drop("panel")]]
-    # leaders are named by the replicates that choose, and judged on all others
+    # the first replicates determine the leaders; the other replicates judge them
     written = [frame.table("table.csv", table), frame.table("leaders.csv", judged(rows))]
     note = (
         f"Each mechanism with its best learner, chosen on {CHOOSING} replicates that are not shown. Bands: 95% "
@@ -217,9 +218,9 @@ def accuracy_panels(table: pd.DataFrame) -> list[Panel]:
 def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
     """All runs on one data set: a row for each mechanism, ε, replicate and learner, with the accuracy. The first 3
     replicates, in which learners are chosen, are run with all learners that suit the mechanism. Later replicates, which
-    are reported, are run with the best learner of the first 3 and with one-vs-rest logistic regression. With two
-    classes there are also mechanisms by which a curator or organisations train a model privately; for these there is no
-    learner to choose.
+    are reported, are run with the learner that was best in the first 3 replicates, and with one-vs-rest logistic
+    regression. With two classes there are also mechanisms by which a curator or organisations train a model privately;
+    for these there is no learner to choose.
 
     Args:
         panel: name of the data set. frame: runs the tasks. replicates: their number, including the first 3.
@@ -250,8 +251,8 @@ def run_points(
     function: Callable[[Task], list[Line]], base: Scenario, frame: Frame, replicates: range,
     options: Mapping[MechanismPoint, Options],
 ) -> pd.DataFrame:  # fmt: skip
-    """The rows that a function returns for each mechanism and ε in each of some replicates, as one table; it also has
-    columns for the mechanism and ε.
+    """A table of the rows that a function returns: the function is called for each pair of mechanism and ε in each
+    replicate. The table also has columns for the mechanism and ε.
 
     Args:
         function: takes a task (scenario, mechanism and ε, replicate, folder of data files, options) and returns
@@ -270,8 +271,8 @@ def run_points(
 
 
 def chosen(rows: pd.DataFrame, option: str = "learner") -> dict[MechanismPoint, str]:
-    """The learner, or other option, with the largest mean accuracy for each pair of mechanism and ε; of several with
-    equal accuracy, the first.
+    """The learner, or other option, with the largest mean accuracy for each pair of mechanism and ε. If several have
+    the same mean accuracy, the first is taken.
 
     Args:
         rows: one for each mechanism, ε, replicate and learner (or other option), with the accuracy. option: name of the
@@ -308,7 +309,7 @@ def _against(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
     reported.
 
     Args:
-        rows: those of one data set.
+        rows: the rows of one data set.
     """
     for epsilon, part in rows[rows["chosen"]].groupby(EPSILON):
         cells = part.pivot(index=["reported", "replicate"], columns="mechanism", values="accuracy")

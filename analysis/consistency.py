@@ -35,7 +35,7 @@ from p2p_sim.privacy import LabelExchange, calibrate_flip_prob, epsilons
 NAME, EPSILON, SEED = "consistency", 1.0, 2022
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 REPLICATES, FEWER = 60, 20
-"""Number of replicates for each law and n: first if n is at most 100,000, then for larger n."""
+"""Number of replicates for each law and n: REPLICATES if n is at most 100,000, FEWER if n is larger."""
 CLASSIFIERS: dict[str, ProductLaw] = {
     "smooth, d = 1": ProductLaw(Sine(2), 1),
     "oscillating, d = 1": ProductLaw(Sine(32), 1),
@@ -208,7 +208,7 @@ def _threshold_row(n: int, replicate: int) -> Measurement:
     points = rng.standard_normal((LABELLED, 1))
     learner = SemiSupervised(epsilon=EPSILON, random_state=streams.integer_seed(f"noise threshold {n}"))
     learner.fit(points, points[:, 0] >= 0.0, rng.standard_normal((n, 1)))
-    # the learned rule is wrong between 0 and the learned threshold: the probability of this interval under N(0, 1)
+    # the learned rule is wrong between 0 and the learned threshold; its error is the probability of this interval
     error = abs(float(ndtr(cast(HalfSpaceNet, learner.net_).cuts[learner.chosen_, 0])) - 0.5)
     bound = learner.privacy()
     return Measurement(

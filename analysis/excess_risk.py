@@ -34,7 +34,7 @@ from p2p_sim.privacy.rivals import released_distribution
 LARGE = 10**9
 """Number of users of a cluster so large that the sampling of users has no effect."""
 WORST_MARGIN = 0.75
-"""The margin in standard errors at which the excess risk m Pr[N(0,1) > m] of a margin m is largest."""
+"""The margin m, in standard errors, at which the excess risk m Pr[N(0,1) > m] is largest."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def _mean_weights(total: NDArray[np.generic], users: NDArray[np.int64]) -> Float
 
 def cost_excess(law: Floats, estimate: Floats, cost: float) -> Floats:
     """Excess risk (R,) of decisions between K = 2 labels, if a false 1 costs t = `cost` and a false 0 costs 1-t. A
-    decision is 1 where the estimate of p(1|x) is above t; the best decision is 1 where p(1|x) itself is.
+    decision is 1 where the estimate of p(1|x) is above t; the best decision is 1 where p(1|x) itself is above t.
 
     law: the true p(y|x), (C, P, 2), at P points of C clusters. estimate: of the law, (R, C, P, 2), in R replicates.
     """
@@ -165,7 +165,8 @@ def cost_excess(law: Floats, estimate: Floats, cost: float) -> Floats:
 
 
 def squared_excess(law: Floats, estimate: Floats) -> Floats:
-    """Excess Brier risk (R,) of estimates of a law: Σ_y (estimate - p(y|x))², averaged over the points of all clusters.
+    """Excess Brier risk (R,) of estimates of a law: the mean of Σ_y (estimate - p(y|x))² over the points of all
+    clusters.
 
     law: the true p(y|x), (C, P, K), at P points of C clusters. estimate: of the law, (R, C, P, K), in R replicates.
     """
@@ -305,8 +306,8 @@ def bias(study: Simulation, pulls: Floats) -> Term:
 
 def share_noise(study: Simulation, scales: Floats) -> Term:
     """The term Kσ/s of Theorem 2 for K = 4 labels at several values of σ/s, the scale of the Laplace noise on a
-    cluster's shares of labels (σ/s: noise σ on counts of s users), with the excess risks that are drawn for each. All
-    labels are drawn anew from the noisy shares (λ = 1) without correction (β = 0), and φ = 0.
+    cluster's shares of labels (noise of scale σ on the counts of s users), with the excess risks that are drawn for
+    each. All labels are drawn anew from the noisy shares (λ = 1) without correction (β = 0), and φ = 0.
 
     Args:
         study: draws the releases. scales: values of σ/s.

@@ -32,8 +32,8 @@ FIRST = (
     "randomised response, shuffled", "ClusterRR", "DP-SGD",
 )  # fmt: skip
 MECHANISMS = {name: ALL[name] for name in FIRST}
-"""The mechanisms that run on every panel, by name: for each its table in a scenario (its kind and options), without
-ε."""
+"""The mechanisms that run on every panel. For each name, the value is the mechanism's table in a scenario, which has
+its kind and options but no ε."""
 LATER = {name: ALL[name] for name in ("LabelDP-Pro", "PATE", "noisy aggregates", "noise shares")}
 LATER_ON = ("adult", "mnist")
 """`LATER` has further mechanisms, and `LATER_ON` names the only panels on which they run."""
@@ -77,7 +77,7 @@ def main(frame: Frame, replicates: int = 10) -> list[Path]:
 
     Args:
         frame: where the study runs and writes; a reduced study uses the breast cancer data. replicates: number of
-        replicates of each point (data set, mechanism and ε).
+        replicates for each combination of data set, mechanism and ε.
     """
     table = pd.DataFrame(_lines(frame, 2 if frame.small else replicates))
     verdicts = _judged(table, joint_confidence(intervals(table)))
@@ -108,12 +108,13 @@ def mechanisms_of(panel: str) -> dict[str, dict[str, Any]]:
 
 
 def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
-    """Yields the rows of the table, one for each data set, mechanism, ε and group of users: means over replicates of
-    the group's share, its accuracy with and without privacy, and the loss with its interval. The entry `each` is an
-    array over replicates: the accuracy that the group loses to privacy minus the accuracy that all other users lose.
+    """Yields the rows of the table, one for each data set, mechanism, ε and group of users. A row has means over
+    replicates: of the group's share of users, of its accuracy with and without privacy, and of its loss of accuracy,
+    for which the row also has an interval. The entry `each` is an array over replicates: the accuracy that the group
+    loses to privacy minus the accuracy that all other users lose.
 
     Args:
-        frame: where the study runs. replicates: number of replicates of each point (data set, mechanism and ε).
+        frame: where the study runs. replicates: number of replicates for each combination of data set, mechanism and ε.
     """
     for panel, changes in (SMALL if frame.small else PANELS).items():
         base = comparison_base(NAME, panel, changes)
@@ -152,9 +153,10 @@ def _figures(part: pd.DataFrame, group: Group) -> dict[str, Any]:
 
 
 def intervals(table: pd.DataFrame) -> int:
-    """The number of different intervals in the table, which Bonferroni's correction for many comparisons uses. Each
-    interval is for the difference between a group of users and all other users. Where a kind of group (such as sex) has
-    two groups, their differences differ in sign alone and count once.
+    """The number of different intervals in the table. Bonferroni's correction for many comparisons uses this number.
+    Each interval is for a difference: how much more accuracy a group of users loses than all other users. If a kind of
+    group (such as sex) has only two groups, the difference for one group is minus that for the other, so that the two
+    count once.
 
     Args:
         table: a row for each data set, mechanism, ε and group.
@@ -166,8 +168,8 @@ def intervals(table: pd.DataFrame) -> int:
 def _judged(table: pd.DataFrame, confidence: float) -> pd.DataFrame:
     """For each row, how much more accuracy the group loses than the other users, with an interval and a verdict.
 
-    The verdict is "pays more", "pays less" or "not settled". table: has the differences in all replicates in its column
-    `each`. confidence: confidence level of each interval.
+    The verdict is "pays more", "pays less" or "not settled". table: its column `each` has, for every replicate, the
+    group's loss minus the other users' loss. confidence: confidence level of each interval.
     """
     verdicts = []
     for each in table["each"]:

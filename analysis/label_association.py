@@ -1,17 +1,20 @@
 """Theorem 5 of the clustering paper (Esfandiari et al.): how well label-private mechanisms report a cluster's labels.
 
 In the label association problem (Definition 2) every cluster holds s examples with distinct labels out of K, and a
-mechanism reports a set of pairs (cluster, label). Precision is E(true pairs reported) over E(pairs reported), recall
-E(true pairs reported) over all true pairs. By Theorem 5, the precision x recall that a mechanism with ε-label privacy
-can guarantee is at most e^ε s/(K-s).
+mechanism reports a set of pairs (cluster, label). A pair is true if the cluster holds the label. Precision is the
+expected number of true pairs reported, divided by the expected number of pairs reported. Recall is the expected number
+of true pairs reported, divided by the number of all true pairs. By Theorem 5, the precision x recall that a mechanism
+with ε-label privacy can guarantee is at most e^ε s/(K-s).
 
-The exact maximum is found as follows. Average a mechanism over permutations of the labels (in each cluster), of
-examples and of clusters. The averaged mechanism keeps its ε and its guarantees of precision and recall. The probability
-that it reports the set S for a cluster with labels Y then depends only on ω = |S| and j = |S ∩ Y|. A change of one
-label of Y changes j by at most one. So ε-privacy lets this probability grow by a factor of at most e^ε for each step of
-j. The law with probabilities proportional to e^(εj) is ε-private and stochastically dominates all such laws of j at the
-same ω. So E j is at most the mean m(ω) of Fisher's noncentral hypergeometric law with odds e^ε. Precision x recall is
-(E j)²/(s E ω). It is a convex function of the mixture of sizes ω, and so it is largest at a single ω.
+The exact maximum is found as follows. Average a mechanism over all permutations of the labels (separately in each
+cluster), of the examples and of the clusters. This keeps ε and the guarantees of precision and recall. The probability
+that the averaged mechanism reports the set S for a cluster with labels Y then depends only on ω = |S| and j = |S ∩ Y|.
+A change of one label of Y changes j by at most one. So ε-privacy lets this probability grow by a factor of at most e^ε
+for each step of j. One law of S at a given ω has probabilities proportional to e^(εj). It is ε-private, and its law of
+j stochastically dominates those of all ε-private laws at the same ω. So E j is at most the expectation m(ω) of Fisher's
+noncentral hypergeometric law with odds e^ε. If ω is random, E j is at most E m(ω). Precision x recall is
+(E j)²/(s E ω), and so at most (E m(ω))²/(s E ω). The latter is a convex function of the law of ω. So it is largest if ω
+is a fixed number.
 """
 
 import math
@@ -71,8 +74,8 @@ class ClusterSubsets:
         return reported
 
     def chances(self, classes: int, size: int) -> Chances:
-        """Exact probabilities that a label is reported for a cluster: one of the cluster's own labels, and one of the
-        others.
+        """Exact probabilities that a label is reported for a cluster: for one of the cluster's own labels, and for one
+        of the other labels.
 
         Args:
             classes: K, the number of labels. size: s, the number of examples in a cluster, with distinct labels.
@@ -85,7 +88,7 @@ class ClusterSubsets:
 class ExampleSubsets:
     """Reports for each cluster the union of its examples' reports; each example reports ω labels by subset selection.
 
-    With ω = 1 an example's report is K-ary randomised response.
+    If ω = 1, an example's report is K-ary randomised response.
     """
 
     epsilon: float
@@ -127,9 +130,9 @@ def largest_product(classes: int, size: int, epsilon: float) -> tuple[float, int
     """The largest precision x recall that a mechanism with ε-label privacy can guarantee, and the best ω, the number of
     labels that the best mechanism reports for a cluster.
 
-    A cluster has s = `size` examples with distinct labels out of K = `classes`. The value is exact. As s/K falls, the
-    maximum tends to s/K times e^(2ε)/(4(e^ε-1)) if ε >= ln 2. Otherwise it tends to s/K, which a report of all labels
-    attains.
+    A cluster has s = `size` examples with distinct labels out of K = `classes`. The value is exact. As s/K tends to 0,
+    the maximum is asymptotically s/K times e^(2ε)/(4(e^ε-1)) if ε >= ln 2. Otherwise it is asymptotically s/K, which a
+    report of all labels attains.
     """
     return max((product(ClusterSubsets(epsilon, omega), classes, size), omega) for omega in range(1, classes + 1))
 
@@ -153,14 +156,18 @@ def product(mechanism: Association, classes: int, size: int) -> float:
 
 
 def best(mechanisms: Iterable[Association], classes: int, size: int) -> Association:
-    """The mechanism with the largest exact precision x recall for K = `classes` labels and clusters of s = `size`."""
+    """The mechanism with the largest exact precision x recall, for K = `classes` labels and clusters of s = `size`
+    examples.
+    """
     return max(mechanisms, key=lambda mechanism: product(mechanism, classes, size))
 
 
 def count_pairs(
     mechanism: Association, clusters: int, size: int, classes: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """The numbers of true pairs reported and of all pairs reported for each of C simulated clusters, (2, C)."""
+    """For each of C = `clusters` simulated clusters, the number of true pairs reported and that of all pairs reported,
+    (2, C).
+    """
     labels = np.argsort(rng.random((clusters, classes)), axis=1)[:, :size]  # distinct in each cluster, uniform
     reported = mechanism.report(labels, classes, rng)
     return np.stack([np.take_along_axis(reported, labels, axis=1).sum(axis=1), reported.sum(axis=1)])
@@ -169,7 +176,7 @@ def count_pairs(
 def measure(
     mechanism: Association, clusters: int, size: int, classes: int, rng: np.random.Generator
 ) -> dict[str, Mean]:
-    """Precision, recall and their product, estimated from at least 2 simulated clusters by ratios of means.
+    """Precision, recall and their product, estimated from at least 2 simulated clusters by ratios of averages.
 
     The 95% intervals are found by the delta method on logarithms. They are valid for large samples in which at least
     one true pair is reported.

@@ -1,6 +1,6 @@
 """Tables of the values of ε and δ that the guides print.
 
-Run as `python -m analysis.privacy_tables` or by `make published`; it takes three CPU minutes.
+Run it as `python -m analysis.privacy_tables` or by `make published`; this takes three CPU minutes.
 """
 
 import itertools
@@ -33,13 +33,15 @@ SIZES = (100, 1_000, 2_048, 5_000, 20_000, 50_000, 200_000, 1_000_000)
 EXCHANGES = ((0.1, 0.5), (0.05, 0.1), (0.2, 1.0))
 """Flip probability α and sampling rate θ of the label exchanges in the table brackets.csv."""
 OVERLAY, DEGREES = (1000, 0.1), (10, 20, 50, 100, 200, 400)
-"""The number n of users and α of random regular overlays; the numbers of neighbours of a user in them."""
+"""OVERLAY: the number n of users and α of random regular overlays (graphs of who may fetch from whom). DEGREES: the
+numbers of neighbours that a user has in them.
+"""
 COMPLETE = ((400, 0.2, 0.1), (1000, 0.1, 0.1), (1000, 0.1, 1.0))
-"""n, α and θ of complete overlays, in which each user may fetch from all."""
+"""n, α and θ of complete overlays, in which each user may fetch from all users."""
 DENSE = (100, 400, 2000)
 """Numbers n of users for the tables of nearly uniform fetch probabilities."""
 RESAMPLED = ((1000, 2.0, 0.1, 1.0), (2000, 1.0, 0.1, 1.0), (1000, 2.0, 0.1, 0.9), (1000, 8.0, 0.1, 0.98))
-"""Arguments of `resampled`: n, noise scale σ, threshold τ and resampling probability λ."""
+"""Arguments of `resampled`: number n of users, noise scale σ, threshold τ and resampling probability λ."""
 CLASSES = (
     *((1000, 3, 1.0, 2.0, 0.1, 1e-6), (1000, 3, 1.0, 1.0, 0.1, 1e-6), (10_000, 3, 0.9, 2.0, 0.1, 1e-6)),
     *((1000, 10, 0.9, 2.0, 0.05, 1e-5), (1000, 10, 1.0, 2.0, 0.01, 1e-6), (1000, 3, 0.98, 8.0, 0.1, 1e-6)),
@@ -50,7 +52,7 @@ AUDITED = ClusterResampling(4, 3, 0.9, 1.0, 0.25, released=True)
 
 def main(frame: Frame) -> list[Path]:
     """Computes every table of ε and δ that the guides quote; returns the tables' files."""
-    # for each table: its function, the arguments of the whole study, and those of a test
+    # for each table: its function, the function's arguments in the whole study, and its arguments in a test
     tables: dict[str, tuple[Callable[..., Rows], list[Any], list[Any]]] = {
         "brackets": (brackets, [SIZES], [SIZES[:1]]),
         "overlays": (overlays, [OVERLAY[0], DEGREES, 10], [60, DEGREES[:2], 1]),
@@ -80,15 +82,16 @@ def _exchange(n: int, alpha: float, theta: float) -> dict[str, object]:
 
 
 def _ends(bound: PrivacyBound) -> dict[str, object]:
-    """The columns with the lower and the upper end of an ε."""
+    """The columns with the lower and the upper end of the interval that is known to contain ε."""
     return {"epsilon_lower": bound.epsilon_lower, "epsilon_upper": bound.epsilon_upper}
 
 
 def brackets(sizes: Sequence[int]) -> Rows:
-    """Rows of a table: both ends of the learner's ε at δ = 1e-6 for each number n of users and each pair (α, θ) of flip
-    probability and sampling rate: (0.1, 0.5), (0.05, 0.1) and (0.2, 1).
+    """Rows of a table: both ends of the interval known to contain the learner's ε at δ = 1e-6. There is a row for each
+    number n of users and each of three pairs (α, θ) of flip probability and sampling rate: (0.1, 0.5), (0.05, 0.1) and
+    (0.2, 1).
 
-    The column width is the upper end divided by the lower one, minus 1. The column factor is the upper end divided by
+    The column width is the upper end divided by the lower end, minus 1. The column factor is the upper end divided by
     √(θ/((1+θ)nα)). sizes: the values of n.
     """
     for n, (alpha, theta) in itertools.product(sizes, EXCHANGES):
@@ -100,7 +103,8 @@ def brackets(sizes: Sequence[int]) -> Rows:
 
 
 def data_sets(n: int, alpha: float = 0.05, epsilon: float = 0.92) -> Rows:
-    """Rows of a table: δ(ε) at the learner for each data set of a label exchange among n users, at the sampling rate
+    """Rows of a table: δ(ε) against the learner for each data set of a label exchange among n users, at the sampling
+    rate
     θ = 1. A data set is given by a number: how many users besides the target hold label 1. By symmetry, half of these
     numbers suffice.
 
@@ -116,8 +120,8 @@ def data_sets(n: int, alpha: float = 0.05, epsilon: float = 0.92) -> Rows:
 def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> Rows:
     """Rows of a table: the ε of Lemma 9 of the clustering paper and the exact ε, at two cluster sizes n.
 
-    The two sizes are the smallest n to which Lemma 9 applies, and `largest`. The column theorem3_from is the smallest n
-    to which Theorem 3 applies at θ = 1.
+    The two sizes are the smallest n to which Lemma 9 applies, and `largest`. The column theorem3_from has the smallest
+    n to which Theorem 3 applies at θ = 1.
     """
     first = next(n for n in range(2, largest) if lemma9_epsilon(n, alpha, theta, DELTA) is not None)
     theorem = next(n for n in range(2, 20_000) if theorem3(n, 1.0) is not None)
@@ -129,10 +133,10 @@ def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> Rows:
 
 
 def overlays(users: int, degrees: Sequence[int], sample: int) -> Rows:
-    """Rows of a table: the certified ε of a label exchange on random regular overlays (graphs in which every user
-    fetches from one of her neighbours, all equally likely). The certified ε is the largest of the first `sample` users.
-    There is a row for each number of neighbours, sampling rate θ (0.1, 1) and δ (1e-6, 1e-4). The flip probability α is
-    0.1.
+    """Rows of a table: the certified ε of a label exchange on random regular overlays (graphs in which all users have
+    the same number of neighbours, and each fetches from one of hers, all equally likely). The certified ε is the
+    largest among the first `sample` users. There is a row for each number of neighbours, sampling rate θ (0.1, 1) and δ
+    (1e-6, 1e-4). The flip probability α is 0.1.
 
     users: number of users. degrees: numbers of neighbours of a user. sample: number of users whose ε is computed.
     """
@@ -150,11 +154,11 @@ def overlays(users: int, degrees: Sequence[int], sample: int) -> Rows:
 
 
 def attained(users: int, degrees: Sequence[int]) -> Rows:
-    """Rows of a table: a lower end of the learner's ε on random regular overlays (every user fetches from one of her
-    neighbours), and on the complete overlay. A data set and an event of what the learner sees attain this end for a
-    badly placed user, whose label few users fetch, but often. The end is computed by sampling, and too large with
-    probability at most 1e-9. There is a row for each number of neighbours, sampling rate θ (0.1, 1) and δ (1e-6, 1e-4).
-    α is 0.1.
+    """Rows of a table: a lower bound of the learner's ε on random regular overlays (every user fetches from one of her
+    neighbours), and on the complete overlay. The bound is attained by a data set and an event of what the learner sees.
+    The target is a badly placed user: few users fetch her label, but each of them fetches it often. The bound is
+    computed by sampling; it is too large with probability at most 1e-9. There is a row for each number of neighbours,
+    sampling rate θ (0.1, 1) and δ (1e-6, 1e-4). α is 0.1.
 
     users: number of users of the overlay. degrees: numbers of neighbours of a user.
     """
@@ -170,9 +174,10 @@ def attained(users: int, degrees: Sequence[int]) -> Rows:
 
 
 def worst_placed(table: sparse.csr_array, flip_prob: float, theta: float) -> Fetchers:
-    """The fetchers of one user, the target: the users who may fetch her noisy label. The result holds α and the
-    fetchers' probabilities of fetching from her and from each other user, all multiplied by θ. The target is the user
-    for whom the sum of squared fetch probabilities is largest: few users fetch her label, but often.
+    """The fetchers of one user, the target: the users who may fetch her noisy label. The result holds α and, for each
+    fetcher, θ times the probabilities of fetching from the target and from each other user. The target is the user for
+    whom the sum of the squared probabilities of fetching from her is largest: few users fetch her label, but each of
+    them fetches it often.
 
     Args:
         table: (n, n) sparse; table[i, j] is the probability that user i fetches from user j. flip_prob: α. theta: θ.
@@ -194,7 +199,9 @@ def complete(exchanges: Sequence[tuple[int, float, float]]) -> Rows:
 
 
 def _against_exact(table: Floats, alpha: float, theta: float) -> dict[str, object]:
-    """The columns of ε: the bound for a table of fetch probabilities, and the exact ε for uniform probabilities."""
+    """Two columns of ε: the bound for a table of fetch probabilities, and the exact ε for uniform fetch
+    probabilities.
+    """
     return {
         "epsilon_upper": FetchDistribution(table, alpha, theta).epsilon(DELTA).epsilon_upper,
         "epsilon_exact": LabelExchange(len(table), alpha, theta).epsilon(DELTA).epsilon_upper,
@@ -237,10 +244,10 @@ def rounds(n: int, epsilon: float = 1.2) -> Rows:
 
 
 def resampled(cases: Sequence[tuple[int, float, float, float]]) -> Rows:
-    """Rows of a table: both ends of ε, and the pure ε, of noisy labels of two classes that a curator releases without
-    the clusters' label distributions. She computes the shares of both labels in a cluster of n users, adds Laplace
-    noise of scale σ/n, and makes every share at least τ. With probability λ each label is replaced by a draw from these
-    shares.
+    """Rows of a table about noisy labels of two classes, which a curator releases without the clusters' label
+    distributions. A row has both ends of the interval known to contain ε, and the pure ε (at δ = 0). The curator
+    computes the shares of both labels in a cluster of n users, adds Laplace noise of scale σ/n, and makes every share
+    at least τ. Each label is replaced with probability λ by a draw from these shares.
 
     cases: n, σ, τ and λ of each row.
     """
@@ -253,10 +260,10 @@ def resampled(cases: Sequence[tuple[int, float, float, float]]) -> Rows:
 
 
 def resampled_classes(cases: Sequence[tuple[int, int, float, float, float, float]]) -> Rows:
-    """Rows of a table: the upper end of ε, and the pure ε, of noisy labels of three classes or more that a curator
-    releases without the clusters' label distributions. She computes the shares of the labels in a cluster of n users,
-    adds Laplace noise of scale σ/n, and makes every share at least τ. With probability λ each label is replaced by a
-    draw from these shares.
+    """Rows of a table about noisy labels of three classes or more, which a curator releases without the clusters' label
+    distributions. A row has an upper bound of ε, and the pure ε (at δ = 0). The curator computes the shares of the
+    labels in a cluster of n users, adds Laplace noise of scale σ/n, and makes every share at least τ. Each label is
+    replaced with probability λ by a draw from these shares.
 
     cases: n, the number K of classes, λ, σ, τ and δ of each row.
     """
@@ -269,9 +276,9 @@ def resampled_classes(cases: Sequence[tuple[int, int, float, float, float, float
 
 
 def released() -> Rows:
-    """Rows of a table about the curator of the clustering paper's Algorithm 1. She resamples labels from noisy cluster
-    distributions, and here also releases these distributions. A row has both ends of the learner's ε, and the ε that
-    the paper's Theorem 1 prints.
+    """Rows of a table about the curator of the clustering paper's Algorithm 1. She resamples labels from noisy label
+    distributions of clusters. Here she also releases these distributions. A row has both ends of the interval known to
+    contain the learner's ε, and the ε that the paper's Theorem 1 prints.
     """
     for classes, lam, tau in ((10, 0.9, 0.01), (2, 0.7, 0.2)):
         curator, delta = ClusterResampling(1000, classes, lam, 2.0, tau, released=True), 1e-5
@@ -281,8 +288,8 @@ def released() -> Rows:
 
 def audited(trials: int) -> Rows:
     """The row of a table about the curator of the clustering paper's Algorithm 1, for one small cluster with three
-    labels whose noisy distribution is released. It has a lower end of ε that an attack proves, the certified pure ε,
-    and the ε that the paper's Theorem 1 prints. The printed ε is too small.
+    labels whose noisy distribution is released. The row has a lower bound of ε that an attack proves, the certified
+    pure ε, and the ε that the paper's Theorem 1 prints. The printed ε is too small.
 
     Args:
         trials: number of clusters that the attack draws for each value of the target's label.

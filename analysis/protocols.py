@@ -1,6 +1,6 @@
 """A comparison of protocols without a server: upper and lower bounds of ε for each observer, and accuracy.
 
-Run as `python -m analysis.protocols --data-dir DIR`; it takes a few CPU minutes. docs/better-exchange.md shows the
+Run it as `python -m analysis.protocols --data-dir DIR`; it takes a few CPU minutes. docs/better-exchange.md shows the
 tables.
 """
 
@@ -36,14 +36,16 @@ SHUFFLER, RESPONSE = "trusted shuffler", "randomised response"
 ASKED = {EXCHANGE: 1, THREE: 3, FIVE: 5}
 """Protocols in which users ask peers, with the number of peers that each user asks."""
 DELTA, FLIP_PROB, MEMBERS = 1e-5, 0.2, 5
-"""δ, α and number of users in a coalition, for the table of views: what each observer of a protocol can learn."""
+"""δ, α and the number of users in a coalition, for the table of views. A view is what an observer of a protocol
+sees.
+"""
 SIZES, RATES = (20, 200, 2_000), (1.0, 0.1)
 """Cluster sizes of the table of views, and the sampling rates of both tables."""
 TRIALS, ERROR = 1_000_000, 1e-9
 """`TRIALS`: number of runs of an attack for each label of its target; a quarter as many pilot runs come before.
 `ERROR`: probability that the attack's bound is wrong."""
 TARGET = 0.5
-"""Certified ε at the learner in the comparison at equal ε."""
+"""Certified ε of every protocol against the learner, in the comparison at equal ε."""
 Bools = NDArray[np.bool_]
 Draw = Callable[[np.random.Generator, int, int], NDArray[np.int64]]
 """A function of a generator, a number of runs, and the target's label; it returns what an observer counts in each run.
@@ -89,10 +91,10 @@ def known_label(reached: float) -> Draw:
 
 
 def attacked(draws: list[Draw], trials: int, seed: int) -> float:
-    """The largest lower bound of ε at δ = 1e-5 that an attack proves on any of several data sets; 0 if it proves none.
-    The attack compares, between the target's two labels, how often a count is at least (or at most) a cut. The cut is
-    chosen on separate pilot runs. Both probabilities have Clopper-Pearson bounds, so that the result is too large with
-    probability at most 1e-9, for all data sets and both kinds of event together.
+    """The largest lower bound of ε at δ = 1e-5 that an attack proves on one of several data sets; 0 if it proves none.
+    The attack chooses a cut on separate pilot runs. Then it compares how often a count is at least (or at most) this
+    cut under the target's two labels. Both probabilities have Clopper-Pearson bounds, so that the result is too large
+    with probability at most 1e-9, for all data sets and both kinds of event together.
 
     Args:
         draws: for each data set a function draw(rng, trials, label) that returns counts (trials,). trials: number of
@@ -229,10 +231,11 @@ def learned(task: tuple[str, dict[str, Any], int, Path | None]) -> list[dict[str
 
 
 def gains(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row for each point: the mean accuracy, and its mean gain over the label exchange with one peer and θ = 1.
+    """A table with a row for each data set, choice of noise, protocol and sampling rate. A row has the mean accuracy,
+    and its mean gain over the label exchange with one peer and θ = 1.
 
-    Gains compare results of the same replicate. rows: one for each data set (column panel), choice of noise (column
-    equal), protocol, sampling rate and replicate.
+    Gains compare results of the same replicate. rows: the results, a row for each data set (column panel), choice of
+    noise (column equal), protocol, sampling rate and replicate.
     """
     first = rows[(rows["protocol"] == EXCHANGE) & (rows["sampling_rate"] == 1.0)]
     paired = first.set_index(["panel", "equal", "replicate"])["accuracy"]
@@ -254,7 +257,7 @@ def main(frame: Frame, replicates: int = 10) -> list[Path]:
     """Compares protocols without a server at equal noise and at equal ε; returns the files of two tables and a figure.
 
     Args:
-        frame: where the study runs and writes. replicates: number of replicates of each point.
+        frame: where the study runs and writes. replicates: number of replicates of each protocol on each data set.
     """
     trials, sizes, panels, count = TRIALS, list(SIZES), list(PANELS), replicates
     if frame.small:
@@ -273,8 +276,8 @@ def main(frame: Frame, replicates: int = 10) -> list[Path]:
 
 
 def _drawn(lines: pd.DataFrame, frame: Frame) -> Path:
-    """Draws the accuracy that each protocol loses against the label exchange with one peer on each data set, in one
-    panel at equal noise and one at equal ε; returns the figure's file.
+    """Draws how much accuracy each protocol loses on each data set, compared with the label exchange with one peer. One
+    panel is at equal noise, the other at equal ε. Returns the figure's file.
 
     Args:
         lines: the mean gains over that exchange, a row for each data set (column panel), comparison (column equal),

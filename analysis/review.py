@@ -49,8 +49,8 @@ TESTS: dict[str, tuple[str, str]] = {
     "intervals of accuracy from released labels cover the truth": ("utility", "learning/test_released_accuracy"),
     "every number in the documentation comes from a command": ("documentation", "docs/test_numbers"),
 }
-"""Claims of this project, each with the kind of its evidence and the files of its tests. The tests also find mistakes
-that are planted on purpose.
+"""Claims of this project, each with the kind of its evidence and the files of its tests. Some tests plant mistakes on
+purpose, and check that the mistakes are found.
 """
 
 
@@ -99,7 +99,7 @@ def papers_claims(work: Path) -> Iterator[ReviewLine]:
 
 
 def certificates(work: Path) -> Iterator[ReviewLine]:
-    """A line for all published certificates, each proved by a checker that shares no code with the rest.
+    """A line for all published certificates; the program that checks them shares no code with the rest of the project.
 
     A certificate is a file from which a printed ε of the label exchange can be proved. work: folder of the page; not
     used here.
@@ -114,7 +114,7 @@ def certificates(work: Path) -> Iterator[ReviewLine]:
 
 
 def truth(work: Path) -> Iterator[ReviewLine]:
-    """A line for 300 random values of ε and δ, compared with arithmetic of 50 digits."""
+    """A line for 300 random bounds, each an ε at a δ, which are compared with results of arithmetic with 50 digits."""
     command = ["-m", "tests.validation.truth", "--points", "300", "--seed", "7"]
     good = _status(command) == 0
     verdict = "no bound is below the truth" if good else "a bound is below the truth"

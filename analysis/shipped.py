@@ -1,4 +1,4 @@
-"""The numbers about shipped scenarios and sweeps that the README and the guides print.
+"""Computes the numbers about shipped scenarios and sweeps that the README and the guides print.
 
 Run as `python -m analysis.shipped` or by `make published`; it takes approximately ten CPU minutes. A run that was
 stopped goes on where it stopped.
@@ -17,7 +17,7 @@ from p2p_sim.privacy import Floats
 from p2p_sim.sweeps import SweepPlan, run_point
 
 RUNS = {"quickstart": ("quickstart.toml", ()), "batch": ("network/batch.toml", ("population.users=120",))}
-"""Scenarios by name: their file, and what a test changes besides the number of replicates."""
+"""For each scenario, by its name: its file, and the values that a test changes besides the number of replicates."""
 PHI, USERS = "population.heterogeneity", "population.users"
 COLUMNS = (PHI, "num_users", "flip_prob", "delta", "epsilon_upper", "epsilon_times_upper", "epsilon_local")
 MEASURES = ("accuracy", "nonprivate_accuracy", "excess_risk", "excess_risk_floor")
@@ -26,8 +26,8 @@ MEASURES = ("accuracy", "nonprivate_accuracy", "excess_risk", "excess_risk_floor
 def main(frame: Frame) -> list[Path]:
     """Runs the shipped scenarios quickstart and batch, and the shipped sweeps over the heterogeneity φ and over the
     number n of users. Returns the files of two tables. table.csv has a row for each point with its ε, accuracy and
-    excess risk. fits.csv has the constants, with intervals, of curves fitted to the excess risk of the sweeps: two
-    forms in φ, and a power of n.
+    excess risk. fits.csv has the constants, with intervals, of curves fitted to the excess risk of the sweeps. The
+    curves are two formulas in φ, and a power of n.
 
     Args:
         frame: where the study runs and writes.
@@ -54,9 +54,9 @@ def main(frame: Frame) -> list[Path]:
 
 def _towards_floor(plan: SweepPlan, table: pd.DataFrame, risk: Floats) -> list[dict[str, object]]:
     """How fast the excess risk approaches its floor as the number n of users grows, as one row of the table of fitted
-    curves. The row has the log-log slope in n of the mean distance |excess risk - floor| as its value, with the ends of
-    its interval as low and high, and the sweep's name. The floor is the excess risk that infinitely many exchanged
-    labels would leave, computed exactly.
+    curves. Its value is the slope of ln d against ln n, where d is the mean distance |excess risk - floor|; low and
+    high are the ends of the slope's interval. The row also has the sweep's name. The floor is the excess risk that
+    infinitely many exchanged labels would leave, computed exactly.
 
     Args:
         plan: the plan of the sweep, which has the sweep's name. table: one line for each point, with n and the floor.

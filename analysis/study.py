@@ -155,8 +155,8 @@ class Frame:
         name: str = "table.csv",
     ) -> Path:  # fmt: skip
         """Writes the points of all panels as one CSV file in the output folder, a row for each point; returns the
-        file's path. The columns are the panel's name, `columns`, the number of replicates, and then for each measure m
-        three: m (the mean), m_low and m_high (the ends of its 95% interval).
+        file's path. The columns are the panel's name, `columns`, the number of replicates, and then three for each
+        measure m: m (the mean), m_low and m_high (the ends of its 95% interval).
 
         Args:
             panels: for each panel's name, a table with a row for each point. A wanted column that the table lacks is
@@ -225,7 +225,7 @@ def means(
 
     Args:
         rows: one for each point and replicate. keys: columns that name a point, at least two. values: names of the
-        columns of which means are taken, or the only name. worst: names of the columns of which the largest value is
+        columns of which means are taken, or a single name. worst: names of the columns of which the largest value is
         taken.
     """
     lines, columns = [], [values] if isinstance(values, str) else values
@@ -289,8 +289,8 @@ def _thin(axis: Axis) -> Axis:
 
 def curves(table: pd.DataFrame, x: str, y: str, group: str, dashed: Sequence[str] = ()) -> list[Curve]:
     """Curves for a figure, one for each value of a column of groups, in the order of the table. A curve has its points
-    in ascending order of x. It has the 95% intervals as a band, if the table has their ends, in columns whose names are
-    that of y with _low and _high added.
+    in ascending order of x. If the table has the ends of the 95% intervals, the curve shows the intervals as a band;
+    the names of the columns with these ends are the name of y followed by _low or _high.
 
     Args:
         table: a row for each point. x, y, group: names of the columns of coordinates and of groups; the group is the

@@ -23,7 +23,7 @@ from p2p_sim.population import Population
 from p2p_sim.scenario import Scenario
 
 BLOCK = 500
-"""Number of releases in one task."""
+"""Number of releases that are computed together, as one task."""
 SIZES = np.tile([10, 30, 50], 8)
 """Number of users of each cluster. Below, `OFFSETS` has the index of each cluster's first user, and the number of all
 users at the end."""
@@ -49,12 +49,12 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "signed ClusterRR": {**CLUSTER_RR, "resampling_prob": 0.5, "bias_correction": 0.3},
     "ClusterRR, all drawn anew": {**CLUSTER_RR, "resampling_prob": 1.0},
 }
-"""The mechanisms: their names, with their tables in a scenario."""
+"""For the name of each mechanism, the mechanism's table in a scenario."""
 OWN = ("randomised response", "signed", "vectors", "ALIBI", "one prior", "signed ClusterRR")
 """Mechanisms that release each user's own label with noise of a known law."""
 BOUNDS = ("two stages", "ClusterRR")
-"""Mechanisms whose labels give no unbiased scores, only scores that are too small or too large on average
-(`Evidence.upper`)."""
+"""Mechanisms whose released labels give no unbiased scores of the classes. They give one score that is too small on
+average and one that is too large on average (`Evidence.upper`)."""
 CLUSTERS = tuple(name for name in MECHANISMS if name not in (*OWN, *BOUNDS))
 """Mechanisms that release labels of random users of a cluster; these labels show the share of each class in the
 cluster."""
@@ -64,10 +64,10 @@ UNBIASED = (
     *itertools.product(OWN, ("constant", "mixed")),
     *((name, "constant") for name in CLUSTERS if name != DRIFTING),
 )
-"""Mechanisms and predictors for which the accuracy has an unbiased estimate."""
+"""Pairs of a mechanism and a predictor for which the accuracy has an unbiased estimate."""
 RANGES = tuple(itertools.product((*BOUNDS, *CLUSTERS), ("best", "worst")))
-"""Mechanisms and predictors for which only a range is estimated; the true accuracy is an end of the range that the
-clusters' shares of labels allow."""
+"""Pairs of a mechanism and a predictor for which only a range is estimated; the true accuracy is an end of the range
+that the clusters' shares of labels allow."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ class Judged:
 def judged(kind: str, classes: int = 3) -> Judged:
     """Users in clusters with different shares of the classes, and a prediction for each user.
 
-    kind: kind of predictor. "constant": one prediction in each cluster. "best" and "worst": two predictions in each
-    cluster, assigned to users so that the accuracy is the largest, or the smallest, that the shares allow. "mixed": two
-    predictions in each cluster, assigned at random. classes: number of classes.
+    kind: kind of predictor. "constant": one predicted label in each cluster. "best" and "worst": two predicted labels
+    in each cluster, assigned to users so that the accuracy is the largest, or the smallest, that the shares allow.
+    "mixed": two predicted labels in each cluster, assigned at random. classes: number of classes.
     """
     rng = np.random.default_rng(7)
     labels, predicted = [], []
@@ -110,7 +110,8 @@ def judged(kind: str, classes: int = 3) -> Judged:
 
 
 def placed(truth: NDArray[np.int64], guess: NDArray[np.int64], right: bool) -> NDArray[np.int64]:
-    """The guesses of a cluster, assigned to its users so that as many guesses as possible are right, or as few.
+    """The guesses of a cluster, assigned to its users so that as many of them as possible are right or, if `right` is
+    False, as few as possible.
 
     truth: the users' labels. guess: equally many guesses. right: True for as many right guesses as possible, False for
     as few.
@@ -174,13 +175,13 @@ def main(frame: Frame, replicates: int = 10_000) -> list[Path]:
 
 
 def _block(name: str, kind: str, runs: tuple[int, int]) -> list[AccuracyEstimate]:
-    """For each release of a mechanism in a block of releases, the estimate of a predictor's accuracy, with its
-    interval.
+    """The estimates of a predictor's accuracy from a block of releases of a mechanism: one estimate, with its interval,
+    for each release.
 
     Args:
         name: of the mechanism, such as "exchange". kind: of the predictor: "constant" (one prediction in each cluster),
-        "mixed" (two, assigned at random), "best" or "worst" (two, assigned as right or as wrong as possible). runs: the
-        first number of a release, and the number after the last.
+        "mixed" (two, assigned at random), "best" or "worst" (two, assigned so that as many as possible are right, or as
+        few). runs: the first number of a release, and the number after the last.
     """
     return estimates(mechanism_of(name), judged(kind), range(*runs), seed=1)
 

@@ -1,7 +1,7 @@
-"""The experiments of the vector approximation paper: a synthetic study with Theorem 2, and the tables on images.
+"""The experiments of the vector approximation paper: a synthetic study with Theorem 2's bound, and tables on images.
 
-Run as `python -m analysis.vector --data-dir DIR`; a run that was stopped goes on where it stopped. The images need the
-extra [deep], and CIFAR-10 also needs a GPU.
+Run as `python -m analysis.vector --data-dir DIR`; a run that was stopped goes on where it stopped. The experiments on
+images need the project's extra [deep]; those on CIFAR-10 also need a GPU.
 """
 
 import importlib.util
@@ -25,7 +25,8 @@ from p2p_sim.replicate import Replicate, exchange
 
 NAME = "vector"
 SPREADS = {"narrow": "σ = 0.05", "scaled": "σ = 2/K"}
-"""Sweeps of the synthetic study, each with the spread of the Gaussian law of each class."""
+"""The sweeps of the synthetic study. For each name, the text gives the spread σ of the Gaussian law of each class; K is
+the number of classes."""
 NEIGHBOURS, CLASSES = "learner.neighbours", "population.num_classes"
 IMAGES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar-10": "CIFAR-10"}
 VECTOR, RESPONSE, TWO_STAGES, ALIBI = "vector approximation", "randomised response", "LP-2ST", "ALIBI"
@@ -49,9 +50,9 @@ REDUCED = ("population.users=2000", "population.holdout=1000", "replicates=2")
 
 
 def main(frame: Frame) -> list[Path]:
-    """Runs the experiments of the vector approximation paper, in which a user releases her label as K noisy bits. On
-    synthetic data it measures the accuracy against the number K of classes, and the excess risk beside Theorem 2's
-    upper bound of it. If PyTorch and the data are at hand, it also runs the experiments on images. Writes figures and
+    """Runs the experiments of the vector approximation paper, in which a user releases her label as K noisy bits, one
+    for each class. On synthetic data it measures the accuracy against K, and the excess risk beside Theorem 2's upper
+    bound of this risk. If PyTorch and the data are at hand, it also runs the experiments on images. Writes figures and
     tables, and returns their files.
 
     Args:
@@ -79,7 +80,8 @@ def main(frame: Frame) -> list[Path]:
 class Means(NamedTuple):
     """What one run of vector approximation gives: three means over held-out users.
 
-    error: the largest error of a learned bit. excess: the excess risk. bound: Theorem 2's bound of the excess risk.
+    error: the largest error of an estimated probability that a noisy bit is 1. excess: the excess risk. bound: Theorem
+    2's bound of the excess risk.
     """
 
     error: float
@@ -88,13 +90,14 @@ class Means(NamedTuple):
 
 
 def _draw_synthetic(tables: dict[str, pd.DataFrame], frame: Frame) -> Path:
-    """Draws accuracy against the number K of classes, with a curve for each mechanism, for no privacy and for Bayes'
-    rule; returns the figure's file. There is a panel for each width σ of the classes' Gaussian laws, each number k of
-    neighbours by whose votes the learner predicts, and each ε.
+    """Draws accuracy against the number K of classes, with one curve for each mechanism, one without privacy and one
+    for Bayes' rule. Returns the figure's file. There is a panel for each width σ of the classes' Gaussian laws, each
+    number k of neighbours by whose votes the learner predicts, and each ε.
 
     Args:
-        tables: for "narrow" (σ = 0.05) and "scaled" (σ = 2/K) a row for each point, with the mean accuracies, with and
-        without privacy, and bayes_accuracy. frame: writes the figure.
+        tables: two tables, "narrow" (σ = 0.05) and "scaled" (σ = 2/K). Each has a row for each combination of swept
+        values, with the mean accuracy with privacy, the mean accuracy without privacy, and bayes_accuracy, the accuracy
+        of Bayes' rule. frame: writes the figure.
     """
     panels = []
     for name, table in tables.items():
@@ -119,14 +122,14 @@ def _draw_synthetic(tables: dict[str, pd.DataFrame], frame: Frame) -> Path:
 
 
 def _bounds(name: str, table: pd.DataFrame, frame: Frame) -> pd.DataFrame:
-    """The error of learned bits, the excess risk, and the bound of this risk from the vector approximation paper's
-    Theorem 2: a row for each point of a sweep with vector approximation, in which a user's label becomes K noisy bits.
-    The error is the largest error of an estimated probability that a noisy bit is 1. All three are means over held-out
-    users and replicates, with intervals.
+    """A table of the error of learned bits, of the excess risk, and of the bound of this risk from the vector
+    approximation paper's Theorem 2. It has a row for each combination of swept values in a sweep with vector
+    approximation, in which a user's label becomes K noisy bits. The error is the largest error of an estimated
+    probability that a noisy bit is 1. All three are means over held-out users and replicates, with intervals.
 
     Args:
-        name: of the sweep, "narrow" or "scaled", which sets the spread of the law of each class. table: its points.
-        frame: runs the replicates.
+        name: of the sweep, "narrow" or "scaled", which sets the spread of the law of each class. table: the sweep's
+        results, a row for each combination of swept values. frame: runs the replicates.
     """
     keys = [EPSILON, NEIGHBOURS, CLASSES]
     points = table[table["mechanism"] == VECTOR]
@@ -143,14 +146,15 @@ def _bounds(name: str, table: pd.DataFrame, frame: Frame) -> pd.DataFrame:
 
 
 def _measured(reduced: tuple[str, ...], task: tuple[dict[str, float], int]) -> Means:
-    """Three means over the feature points of held-out users, in one replicate of vector approximation, in which a
-    user's label becomes K noisy bits. They are the largest error of an estimated probability that a noisy bit is 1; the
-    excess risk; and an upper bound of the excess risk in terms of this error (the vector approximation paper's Theorem
-    2). True probabilities come from the known law p(y|x).
+    """Three means over the features of held-out users, in one replicate of vector approximation. There, a user's label
+    becomes K noisy bits. The means are those of the largest error of an estimated probability that a noisy bit is 1; of
+    the excess risk; and of an upper bound of the excess risk in terms of this error (the vector approximation paper's
+    Theorem 2). True probabilities come from the known law p(y|x).
 
     Args:
         reduced: settings that make the scenario small, such as "population.users=2000"; empty for the full size. task:
-        a dict from keys of the scenario to ε, the number of neighbours and the number of classes, and the replicate.
+        two things, a dict and the number of the replicate. The dict has the values of scenario keys, such as ε, the
+        number of neighbours and the number of classes.
     """
     changes, replicate = task
     scenario = load_scenario(ROOT / "scenarios" / "vectors.toml", reduced).replace(**changes)
@@ -167,13 +171,13 @@ def _measured(reduced: tuple[str, ...], task: tuple[dict[str, float], int]) -> M
 
 
 def _draw_bounds(bounds: dict[str, pd.DataFrame], frame: Frame) -> Path:
-    """Draws the excess risk of vector approximation and, dashed, Theorem 2's upper bound of it against the number K of
-    classes, with curves for each ε; returns the figure's file. There is a panel for each width of the classes' laws and
-    each number k of neighbours by whose labels the learner predicts.
+    """Draws curves against the number K of classes, two for each ε: the excess risk of vector approximation and,
+    dashed, Theorem 2's upper bound of this risk. Returns the figure's file. There is a panel for each width σ of the
+    classes' Gaussian laws and each number k of neighbours by whose labels the learner predicts.
 
     Args:
-        bounds: for "narrow" and "scaled" widths a row for each point, with ε, k and K, and the columns excess and bound
-        with the ends of their intervals. frame: writes the figure.
+        bounds: two tables, for "narrow" and "scaled" widths. Each has a row for each combination of ε, k and K, with
+        the columns excess and bound and the ends of their intervals. frame: writes the figure.
     """
     panels = []
     for name, table in bounds.items():
@@ -192,7 +196,7 @@ def _draw_bounds(bounds: dict[str, pd.DataFrame], frame: Frame) -> Path:
 
 
 def _images(frame: Frame) -> dict[str, pd.DataFrame]:
-    """The points of the sweeps on images that can be run: a table for each data set ("mnist", "fashion-mnist",
+    """The results of those sweeps on images that can be run here: a table for each data set ("mnist", "fashion-mnist",
     "cifar-10"), with a row for each mechanism and ε and the mean accuracy. Without PyTorch there is no table; the table
     of CIFAR-10 also needs a GPU.
     """
@@ -210,8 +214,8 @@ def _write_images(tables: dict[str, pd.DataFrame], frame: Frame) -> list[Path]:
     as a table and a figure against ε; returns both files.
 
     Args:
-        tables: for each data set the points, with a row for each mechanism and ε. Each table gets the printed
-        accuracies as its column paper_accuracy. frame: writes the files into its subfolder images.
+        tables: a table for each data set, with a row for each mechanism and ε. Each table gets the printed accuracies
+        as its column paper_accuracy. frame: writes the files into its subfolder images.
     """
     frame, panels = replace(frame, out=frame.out / "images"), []
     for name, table in tables.items():

@@ -1,7 +1,7 @@
 """The tables of docs/label-mechanisms.md: labels sent as noisy vectors and as noisy classes, with and without the
 exchange.
 
-Run as `python -m analysis.vector_tables`; a run that was stopped goes on where it stopped.
+Run it as `python -m analysis.vector_tables`; a study that was stopped goes on where it stopped.
 """
 
 from pathlib import Path
@@ -20,7 +20,8 @@ def main(frame: Frame) -> list[Path]:
     """Runs the three sweeps behind the tables of docs/label-mechanisms.md. In the first, labels are released as noisy
     bits, as noisy classes or with other noise at ε = 1, for several numbers of classes. In the second, such messages
     are sent with and without the label exchange at several ε. In the third, they are exchanged in clusters made by
-    k-means. Returns the file of a table with a row for each point: ε and accuracy with its interval.
+    k-means. Returns the file of a table with a row for each point (combination of swept values). A row has ε, and the
+    accuracy with its interval.
 
     Args:
         frame: where the study runs and writes.

@@ -1,7 +1,7 @@
 """Every mechanism's accuracy against its advantage: how many more labels somebody guesses right by seeing its release.
 
-The study uses the runs of `analysis.comparison`, whose rows hold all parameters on which an advantage depends. Run as
-`python -m analysis.advantage`. An advantage that is on disk is not computed again.
+The study uses the runs of `analysis.comparison`. Their result rows hold all parameters on which an advantage depends.
+Run it as `python -m analysis.advantage`. An advantage that is on disk is not computed again.
 """
 
 from collections.abc import Hashable
@@ -36,20 +36,20 @@ PARAMETERS = (
     "mechanism", "mechanism_kind", "min_cluster_size", "max_cluster_size", "flip_prob", "sampling_rate", "noise_scale",
     "bit_flip_prob", "resampling_prob", "threshold", "bias_correction", "noise_multiplier", "epsilon_upper", "delta",
 )  # fmt: skip
-"""The columns on which the advantage of a row depends."""
+"""The columns of a run's result row on which its advantage depends."""
 SMALL = ("synthetic", "adult")
 """The data sets of a reduced study, which has a single ε."""
 MARKED = (0.1, 1.0, 4.0)
-"""The values of ε for which the figure marks the largest advantage that ε allows."""
+"""The values of ε for which the figure marks the largest advantage that this ε allows."""
 
 Line = dict[Hashable, Any]
 
 
 def main(frame: Frame) -> list[Path]:
     """Bounds the advantage for each run of the published comparison of mechanisms at equal (ε, δ). The advantage is the
-    share of labels that somebody guesses right who sees what a mechanism releases, minus the share guessed right
-    without the release. Draws the accuracy against the advantage, and writes a table with a row for each data set,
-    mechanism and ε. Returns both files.
+    share of labels that somebody who sees a mechanism's release guesses right, minus the share that she would guess
+    right without the release. Draws the accuracy against the advantage, and writes a table with a row for each data
+    set, mechanism and ε. Returns both files.
 
     Args:
         frame: where the study runs, where the files go, and whether it is reduced.
@@ -57,8 +57,8 @@ def main(frame: Frame) -> list[Path]:
     tables = {name: _panel(name, frame) for name in (SMALL if frame.small else PANELS)}
     panels = []
     for name, table in tables.items():
-        # the advantage is drawn in percent; `marks` holds the largest advantages that pure ε allows with this number of
-        # classes
+        # the advantage is drawn in percent; `marks` holds the largest advantage that each ε of `MARKED` allows at
+        # δ = 0, for this number of classes
         scaled = table.assign(**{ADVANTAGE: 100.0 * table[ADVANTAGE]})
         marks = [(100.0 * local_advantage(1.0, epsilon, classes_of(name)), f"ε = {epsilon:g}") for epsilon in MARKED]
         if lines := curves(scaled, ADVANTAGE, "relative_accuracy", "mechanism"):
@@ -80,17 +80,17 @@ def main(frame: Frame) -> list[Path]:
 
 
 def classes_of(panel: str) -> int:
-    """The number of classes of a data set of the comparison; panel: its name, such as "mnist"."""
+    """The number of classes of a data set of the comparison; panel: the data set's name, such as "mnist"."""
     return 2 if panel in TWO_CLASSES else 10
 
 
 def _panel(name: str, frame: Frame) -> pd.DataFrame:
-    """The points of one data set of the published comparison of mechanisms: a row for each mechanism and ε. A row has
-    means over replicates, and of two upper bounds of the advantage the largest value over replicates. The advantage is
-    the share of labels guessed right with a release minus the share without.
+    """A table for one data set of the published comparison of mechanisms, with a row for each mechanism and ε. A row
+    has means over replicates, and two upper bounds of the advantage, each the largest over replicates. The advantage is
+    the share of labels guessed right with a release, minus the share guessed right without it.
 
     Args:
-        name: of the data set. frame: computes the advantages.
+        name: name of the data set. frame: computes the advantages.
     """
     files = [PUBLISHED / "comparison" / name / file for file in ("rows.parquet", "models.parquet")]
     rows = pd.concat([pd.read_parquet(file) for file in files if file.is_file()])
@@ -104,10 +104,10 @@ def _panel(name: str, frame: Frame) -> pd.DataFrame:
 
 def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
     """Two upper bounds of the advantage of one run in the comparison of mechanisms. The advantage is the probability
-    that somebody who sees the release guesses a label right, minus the probability without the release, if all classes
+    that somebody who sees the release guesses a label right, minus this probability without the release. All classes
     are equally likely beforehand. The second bound holds for every mechanism with the stated (ε, δ) at the learner. The
-    first bound is the minimum of the second one and of a bound from the mechanism's own output distribution. The latter
-    is computed in the smallest and in the largest cluster; the larger value counts.
+    first bound is the smaller of two: the second bound, and a bound from the mechanism's own output distribution. The
+    latter is computed for the smallest and for the largest cluster, and the larger value counts.
 
     Args:
         task: the run's row as a dict, and the number of classes. The row has the mechanism and its kind, its parameters
@@ -124,12 +124,12 @@ def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
 
 def _advantage(row: Line, classes: int, size: int) -> float:
     """Upper bound of the advantage in a cluster of `size` users, from the mechanism's own output distribution. The
-    advantage is the probability that a label is guessed right with the release minus that without.
+    advantage is the probability that a label is guessed right with the release, minus this probability without it.
 
     Args:
         row: a run of the comparison as a dict, with its mechanism_kind, the parameters that this kind has (flip_prob,
-        sampling_rate, noise_scale, …), and epsilon_upper for mechanisms of pure ε. classes: the number of classes.
-        size: 0 for a mechanism that has no clusters.
+        sampling_rate, noise_scale, …), and epsilon_upper for mechanisms whose ε holds at δ = 0. classes: the number of
+        classes. size: number of users; 0 for a mechanism that has no clusters.
     """
     alpha, rate = row["flip_prob"], row["sampling_rate"]
     model: Accountant

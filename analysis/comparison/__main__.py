@@ -1,6 +1,7 @@
 """The accuracy of every mechanism at equal (ε, δ), grouped by whom users must trust: the README's first figure.
 
-Run as `python -m analysis.comparison --data-dir DIR`. An interrupted run, started again, goes on where it stopped.
+Run as `python -m analysis.comparison --data-dir DIR`. If a run is interrupted and started again, it goes on where it
+stopped.
 """
 
 from collections.abc import Callable
@@ -29,11 +30,11 @@ Floats = NDArray[np.float64]
 Transform = Callable[[NDArray[np.floating]], NDArray[np.floating]]
 PLR, STACKING, HISTOGRAM = "private logistic regression", "private stacking, 5 parts", "private histogram"
 LONGEST = 1.5 * 2**0.5
-"""The largest norm of a user's row of features; longer rows are shortened to it. Before that, rows are centred, scaled
-to root mean square norm 1, and given a constant feature 1.
+"""The largest norm of a user's row of features; longer rows are shortened to this norm. Before that, rows are centred,
+scaled such that the root mean square of their norms is 1, and given a constant feature 1.
 """
 PENALTY = 1e-3
-"""λ of every logistic model."""
+"""λ, the weight of the L2 penalty, of every logistic model."""
 Task = tuple[dict[str, Any], list[float], int, Path | None]
 """A scenario as a nested mapping (only its users and seed are used), the values of pure ε, the replicate, and the
 folder of data files.
@@ -70,7 +71,7 @@ def model_rows(task: Task, histogram: bool) -> list[dict[str, float | str]]:
         }
         if histogram:
             models[HISTOGRAM] = (LabelPrivateHistogram(epsilon, random_state=seed), cube)
-        # each row has the columns of a sweep's row; all models have pure ε
+        # each row has the columns that a sweep's results have; all models have pure ε
         for name, (model, transform) in models.items():
             model.fit(transform(people.features), people.labels)
             rows.append(
@@ -89,8 +90,8 @@ def model_rows(task: Task, histogram: bool) -> list[dict[str, float | str]]:
 
 
 def _accuracy(people: Population, model: ClassifierMixin, transform: Transform) -> float:
-    """The share of right predictions: computed exactly if the users' distribution is known, else measured on held-out
-    users.
+    """The share of right predictions. It is computed exactly if the users' distribution is known, and otherwise
+    measured on held-out users.
 
     transform: prepares features for the model.
     """
@@ -122,7 +123,9 @@ TRUST = {
     "trust one's own organisation": (STACKING,),
     "trust a curator with all labels": ("DP-SGD", "ClusterRR", PLR, HISTOGRAM),
 }
-"""Mechanisms, grouped by the party that users must trust. It sees true labels, or who owns each noisy label."""
+"""Mechanisms, grouped by the party that users must trust, if any. This party sees true labels, or who owns each noisy
+label.
+"""
 TWO_CLASSES = ("even-odd", "adult", "synthetic")
 REDUCED = {
     "digits": ("replicates=2", "clusters.count=4"),
@@ -153,8 +156,8 @@ def main(frame: Frame) -> list[Path]:
 
 
 def _panel(name: str, frame: Frame) -> pd.DataFrame:
-    """The points of one data set: those of its sweep and, if there are two classes, those of the privately trained
-    models. name: the data set's key in `PANELS`.
+    """The points of one data set, one for each mechanism and ε: those of its sweep and, if there are two classes, those
+    of the privately trained models. name: the data set's key in `PANELS`.
     """
     swept = frame.swept(f"{NAME}/{name}.toml", REDUCED.get(name, ()))
     table = swept.points

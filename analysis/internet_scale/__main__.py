@@ -1,9 +1,9 @@
 """Messages, arrival times and privacy of the exchange among up to 10⁹ users: `python -m analysis.internet_scale`.
 
-It takes 3 CPU minutes. Runs with up to 10⁶ users are measured, and fits extrapolate the measured values. The exact laws
-of messages and arrival times, which need no fit, are computed for the same numbers of users. If the output folder has
-the counts that `analysis.internet_scale.beyond` made among 10⁸ users, they are compared with the fits and with the
-exact laws.
+The study takes 3 CPU minutes. Runs with up to 10⁶ users are measured, and fits extrapolate the measured values. The
+exact laws of messages and arrival times, which need no fit, are computed for all these numbers of users. If the output
+folder has the counts that `analysis.internet_scale.beyond` made among 10⁸ users, they are compared with the fits and
+with the exact laws.
 """
 
 import math
@@ -44,8 +44,8 @@ from p2p_sim.privacy import Floats
 
 NAME, SIZES, REPLICATES = "internet-scale", (1_000, 10_000, 100_000, 1_000_000), 30
 STUDIES = 2000
-"""The number of studies whose last arrivals are drawn from the exact law. They show how often a fit's interval contains
-the last arrival that is drawn for a larger number of users."""
+"""The number of simulated studies, whose last arrivals are drawn from the exact law. They show how often a fit's
+interval contains the last arrival that is drawn for a larger number of users."""
 BIG_HEADER = 4096
 """Bytes of a submission besides its label, if every submission opens a connection of its own; this is an assumption."""
 DECADES = tuple(10**power for power in range(3, 10))
@@ -68,7 +68,8 @@ def main(
     """
     run((next(iter(NETWORKS)), CLUSTER, 0))  # so that no measured time includes the costs of imports and caches
     tasks = [
-        # each n has its own replicate numbers; otherwise its first shards would be those of a smaller n
+        # each n has its own replicate numbers; otherwise its first shards (groups of whole clusters) would be those of
+        # a smaller n
         (network, users, 1000 * (index + 1) + replicate)
         for network in NETWORKS
         for index, users in enumerate(sizes)
@@ -111,9 +112,9 @@ def _network(network: str, rows: pd.DataFrame, laws: Laws, studies: int) -> Iter
     runs, and how often the values of the largest runs lie within the intervals predicted from smaller runs.
 
     Args:
-        network: "plain" or "retries" (some messages are lost, and users repeat requests). rows: a row for each of its
-        replicates. laws: the exact law of one user (bytes sent and time of arrival), with times rounded down and with
-        times rounded up. studies: number of studies drawn from the law to check the fits.
+        network: "plain" or "retries" (some messages are lost, and users repeat requests). rows: a row for each
+        replicate on this network. laws: the exact law of one user (bytes sent and time of arrival), with times rounded
+        down and with times rounded up. studies: number of studies drawn from the law to check the fits.
     """
     sizes = sorted(rows["users"].unique().tolist())
     yield from _measured(network, rows, laws)
@@ -140,8 +141,8 @@ def _measured(network: str, rows: pd.DataFrame, laws: Laws) -> Iterator[GrowthFi
     exact laws.
 
     Args:
-        network: its name. rows: a row for each of its replicates. laws: the exact law of one user with times rounded
-        down (which gives the interval's lower end) and with times rounded up (its upper end).
+        network: its name. rows: a row for each replicate on this network. laws: the exact law of one user with times
+        rounded down (which gives the interval's lower end) and with times rounded up (its upper end).
     """
     figure = partial(GrowthFigure, "network", network)
     for size in sorted(rows["users"].unique().tolist()):
@@ -159,9 +160,9 @@ def _measured(network: str, rows: pd.DataFrame, laws: Laws) -> Iterator[GrowthFi
 def _exact(network: str, laws: Laws, users: int) -> Iterator[GrowthFigure]:
     """Yields exact values for n users: bytes sent by a user, and bytes received by the learner for each user; the share
     of submissions that arrive; quantiles of arrival times, and the last arrival; and when the last submission leaves
-    the learner's link, for three rates of this link. Each value is the middle of a bracket. For the last arrival and
-    for the time when the last submission leaves the link, low and high are the ends of an interval that holds 95% of
-    replicates.
+    the learner's link, for three rates of this link. Each value is the middle between a lower and an upper bound. For
+    the last arrival and for the time when the last submission leaves the link, low and high are the ends of an interval
+    that holds 95% of replicates.
 
     Args:
         network: its name. laws: the exact law of one user (bytes sent, time of arrival), once with times rounded down
@@ -194,7 +195,7 @@ def _totals(network: str, laws: Laws) -> Iterator[GrowthFigure]:
 
     Args:
         network: its name. laws: the exact law of one user, with times rounded down and with times rounded up; only the
-        latter is used.
+        law with times rounded up is used.
     """
     sent, late = laws.late.bytes_per_user, laws.late.arrival
     totals = {
@@ -248,9 +249,9 @@ def _fit(largest: int) -> str:
 def _expected(past: pd.DataFrame, quantity: str, users: int) -> Estimate:
     """The predicted value of a quantity in one further run among `users` users, with its 95% prediction interval.
 
-    Averages and quantiles are assumed to be constant, with a variance proportional to 1/n. The logarithm of the last
-    arrival is assumed to be linear in the median of the largest of n normal numbers, as if arrival times were
-    log-normal.
+    The expected values of averages and quantiles are assumed not to depend on the number n of users, and their
+    variances to be proportional to 1/n. The logarithm of the last arrival is assumed to be linear in the median of the
+    largest of n normal numbers, as if arrival times were log-normal.
 
     Args:
         past: a row for each run, with its number of users in the column `users` and a column of the quantity. quantity:
@@ -302,7 +303,7 @@ def _costs(rows: pd.DataFrame) -> Iterator[GrowthFigure]:
             if basis == "shard by shard":
                 for _ in arrivals(str(network), sizes[-1], 0):
                     pass
-            else:  # everything that a row of a sweep needs is kept in memory
+            else:  # all that a sweep needs for a row of results is kept in memory
                 offsets = np.arange(0, sizes[-1] + 1, CLUSTER)
                 labels = np.zeros(sizes[-1], dtype=np.uint8)
                 LabelExchangeMechanism(RandomizedResponse(0.1), 1.0, "events").run(

@@ -1,8 +1,8 @@
 """Runs the event engine among 10⁸ users, to test the predictions of `analysis.internet_scale`.
 
 Start it as `python -m analysis.internet_scale.beyond`; it takes 3 CPU minutes. The run has a hundred times as many
-users as the largest run to which `analysis.internet_scale` makes fits. It goes shard by shard (a part of the clusters
-at a time) and keeps only counts.
+users as the largest run that `analysis.internet_scale` uses for its fits. It simulates one shard (a part of the
+clusters) at a time, and keeps only counts.
 """
 
 import time
@@ -21,7 +21,8 @@ NAME, USERS, REPLICATE = "internet-scale", 10**8, 900_000
 PARTS = 25
 """The number of tasks into which the shards are split; the result of each task is kept on disk.
 
-`arrivals` frees memory after every 16th shard. Because the number of tasks is odd, every task has such shards."""
+Each task takes every 25th shard. `arrivals` frees memory after every 16th shard. Because 25 is odd, and so has no
+common factor with 16, every task has such shards."""
 BIN_S, BINS = 1e-3, 100_000
 """Width in seconds of the bins in which arrivals are counted, and their number; the last bin also counts all later
 arrivals."""
@@ -30,9 +31,9 @@ arrivals."""
 class SomeShards(NamedTuple):
     """The results of some shards.
 
-    traffic: counts of messages. last_s: the last arrival, seconds. bins: (BINS,) number of arrivals in each bin of
-    time. shards: number of these shards. cpu_s: CPU time, seconds. peak_mib: the most memory that the process has held,
-    MiB.
+    traffic: counts of messages. last_s: time of the last arrival, seconds. bins: (BINS,) number of arrivals in each bin
+    of time. shards: number of these shards. cpu_s: CPU time, seconds. peak_mib: the most memory that the process has
+    held, MiB.
     """
 
     traffic: Traffic
@@ -81,9 +82,9 @@ def main(frame: Frame, users: int = USERS) -> list[Path]:
 
 
 def _share(task: tuple[str, int, int]) -> SomeShards:
-    """Runs every 25th shard (a part of the clusters) on a network. Returns the counts of its messages, the last
-    arrival, the number of arrivals in each millisecond, the number of shards, and the CPU time and memory that they
-    took.
+    """Runs every 25th shard (a part of the clusters) on a network. Returns the counts of its messages, the time of the
+    last arrival, the number of arrivals in each millisecond, the number of shards, and the CPU time and memory that
+    they took.
 
     Args:
         task: the name of the network ("plain" or "retries"), the number of users, and the number of the first shard, 0

@@ -42,7 +42,7 @@ LINK_BPS = (1.0, 10.0, 100.0)
 SHARES = (0.5, 0.99, 0.999)
 """Quantiles of the arrival time that are reported."""
 COLLECT_EVERY = 16
-"""The number of shards after which the memory of finished shards is freed."""
+"""The number of shards (parts of the clusters) after which the memory of finished shards is freed."""
 REQUEST, LABEL = 64, 65
 """Bytes of a message without and with a label."""
 
@@ -128,9 +128,9 @@ class Laws(NamedTuple):
 def law(network: str, up: bool, step_s: float = 0.004, cells: int = 20_000) -> UserLaw:
     """One user's expected bytes and law of the arrival time, with all travel and start times rounded to a grid.
 
-    If times are rounded up, no submission comes earlier: if rounding makes a reply miss its time-out, the user asks
-    again, and the reply to the new request comes later. So the laws with times rounded up and down enclose the true
-    law.
+    If times are rounded up, no submission comes earlier. This also holds if rounding makes a reply miss its time-out:
+    then the user asks again, and the reply to the new request comes later. So the laws with times rounded up and down
+    enclose the true law.
 
     Args:
         network: one of `NETWORKS`. up: whether times are rounded up, else down.
@@ -172,7 +172,7 @@ LARGEST = 1_000_000
 
 @dataclass(frozen=True)
 class GrowthFigure:
-    """A number of the study, with its 95% interval where it has one.
+    """A number of the study, with its bounds or its 95% interval where it has them.
 
     part: the part of the study. setting: the parameters, in words. quantity: its name. at: the number of users, the
     cluster size or the ε for which it was computed. basis: how the number was found, in words. replicates: number of
@@ -233,7 +233,7 @@ def _coalitions(delta: float) -> Iterator[GrowthFigure]:
     For each share of colluding users and each cluster size there are values for a user whom no member of the coalition
     asked. There is also the ε of a user whom a member asked.
     """
-    single = Peer(1000, FLIP_PROB).delta(2.0)  # a coalition with her learns no less
+    single = Peer(1000, FLIP_PROB).delta(2.0)  # a coalition with this peer learns no less
     yield GrowthFigure(
         "coalition", "one member", "delta", at=2.0, basis="lower bound in a cluster of 1,000", value=single.lower
     )

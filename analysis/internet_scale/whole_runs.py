@@ -1,8 +1,8 @@
 """A whole replicate with 10⁹ users, its ε and its learner: `python -m analysis.internet_scale.whole_runs`.
 
-Users are simulated in shards and not kept in memory. Each of 16 parts of the shards gives sums; they are kept on disk
-when the part is finished. The study takes less than 1 GiB for each worker; docs/internet-scale.md states how long it
-takes.
+Users are simulated in shards (groups of whole clusters) and not kept in memory. The shards are divided into 16 parts.
+When a part is finished, its sums are kept on disk. The study takes less than 1 GiB for each worker;
+docs/internet-scale.md states how long it takes.
 """
 
 import time
@@ -54,7 +54,8 @@ def main(frame: Frame, users: int = USERS) -> list[Path]:
 
 
 def scenario(setting: str, users: int) -> Scenario:
-    """The scenario of a setting: labels of the synthetic law in clusters of 50,000, exchanged with α = 0.1 and θ = 1.
+    """The scenario of a setting. Labels of the synthetic law in clusters of 50,000 users are exchanged, with α = 0.1
+    and θ = 1.
 
     setting: "one draw" (all labels drawn at once, no messages), or the network on which messages travel: "plain" (no
     losses) or "retries" (losses and repeated requests). users: their number.

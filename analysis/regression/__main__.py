@@ -90,7 +90,7 @@ def main(frame: Frame, replicates: int = 20) -> list[Path]:
     tasks += [RegressionTask(ON_DIABETES, epsilon, math.nan, replicates, methods) for epsilon in epsilons]
     rows = pd.DataFrame(itertools.chain(*frame.each(point_rows, tasks)))
     rows = rows.iloc[np.argsort(rows["method"] == CONSTANT, kind="stable")]  # the rows of this method come last
-    # the point with ε = 1 on the law belongs to both panels
+    # the point with ε = 1 on the law belongs to two panels: `ON_LAW` and `ON_SPREAD`
     shared = rows[(rows["panel"] == ON_LAW) & (rows["epsilon"] == 1.0)]
     rows = pd.concat([rows, shared.assign(panel=ON_SPREAD)], ignore_index=True)
     frame.rows(rows, name=NAME, seed=SEED, replicates=replicates)
@@ -106,7 +106,7 @@ def main(frame: Frame, replicates: int = 20) -> list[Path]:
 
 
 def point_rows(task: RegressionTask) -> list[dict[str, object]]:
-    """The rows of one point. Each replicate has a row for each method, one for the same learner without privacy, and
+    """The rows of one point. Each replicate has a row for each method, one for ridge regression without privacy, and
     one for a learner who always predicts the mean of all true labels.
     """
     rows, law = list[dict[str, object]](), task.law
@@ -179,9 +179,9 @@ PRIORS: dict[str, Callable[[Floats], Floats]] = {
 
 
 def _losses(prior: str, epsilon: float) -> list[dict[str, object]]:
-    """The exact expected squared error of a label's value that is released by a randomizer, with values on a grid of 17
-    numbers in [0, 1]: a row for each of five randomizers (RR-on-Bins, the best unbiased one, two outputs, Laplace
-    noise, k-ary response) and for no release.
+    """A row for each of five randomizers (RR-on-Bins, the best unbiased one, two outputs, Laplace noise, k-ary
+    response) and one for no release. A row has the exact expected squared error of the released value of a label. The
+    values of labels lie on a grid of 17 numbers in [0, 1].
 
     Args:
         prior: the law of the value: "uniform", "peaked" or "skewed". epsilon: ε of each randomizer.
@@ -215,7 +215,7 @@ def _drawn(table: pd.DataFrame, replicates: int, frame: Frame) -> Path:
 
     replicates: number of replicates behind each mean.
     """
-    # the methods whose lines can be told apart; the tables have all methods
+    # only these methods are drawn, since their lines can be told apart; the tables have all methods
     drawn = [NONPRIVATE, BINS, DEBIASED, UNBIASED, EXCHANGED + DEBIASED]
     drawn += [EXCHANGED + DEBIASED + KNOWING, EXCHANGED + UNBIASED + KNOWING]
     table = table[table["method"].isin(drawn)]

@@ -68,9 +68,9 @@ class LabelLaw:
     """A law of labels on a grid of k values in [0, 1]; a label has the mean f(t, v) = 1/2 + a t + γ v.
 
     A point has the features (t, v), with t = u + τ r. Only u differs between clusters: u in [-1, 1] is the centre of
-    the cluster. r and v are ±1, and all four pairs (r, v) are equally likely. The label is binomial: k-1 trials with
-    probability f, divided by k-1. Here a is `SLOPE`, and a τ = γ = h/√2. So the variance of f within a cluster is
-    exactly h²; one half comes from t, the other from v.
+    the cluster. r and v are ±1, and all four pairs (r, v) are equally likely. A label is the number of successes in k-1
+    trials, each with probability f, divided by k-1. The slope a is `SLOPE`, and a τ = γ = h/√2. So the variance of f
+    within a cluster is exactly h²; one half comes from t, the other from v.
 
     Args:
         heterogeneity: h in [0, 0.2], the standard deviation of f within a cluster. clusters, size: number of clusters,
@@ -236,7 +236,7 @@ def _numbers(noise: ValueMessage, base: str) -> Floats:
 
 
 def _noise_variance(noise: ValueMessage, numbers: Floats) -> float:
-    """The variance, given a label, of the number that stands for it, averaged over labels by the public prior.
+    """The variance, given a label, of the number that a learner takes for it, averaged over labels by the public prior.
 
     numbers: for each message, the number that the learner takes for it.
     """

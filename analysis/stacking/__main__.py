@@ -1,8 +1,9 @@
-"""The stacking paper's Figures 1 to 4 and Table 2, each method with the ε that it really has.
+"""Figures 1 to 4 and Table 2 of the stacking paper (Yao et al. 2019), each method with the ε that it really has.
 
 Run as `python -m analysis.stacking --data-dir DIR`. The penalty λ of each method is chosen on public rows, or on
-simulated organisations, never on rows that are scored. In a replicate, all methods have the same split of the rows. A
-method has the same noise at every ε, except for its scale. So differences are paired.
+simulated organisations, never on rows that are scored. In a replicate (one random repetition), all methods have the
+same split of the rows. A method has the same noise at every ε, except for its scale. So differences are taken in pairs,
+within a replicate.
 """
 
 import platform
@@ -48,7 +49,7 @@ PENALTIES = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0)
 TUNING = 8
 """Replicates for each λ when λ is chosen."""
 TUNED_TARGETS = 5
-"""Number of targets of the simulated organisations on which λ is chosen."""
+"""Number of targets (organisations that learn) among the simulated organisations on which λ is chosen."""
 DRAWN = tuple(method for method in TRANSFER if method != "PLR-HTL")
 """The methods in the figure on transfer between organisations; the tables have all methods."""
 TITLES = {"branches": "a simulated main hospital and its branches", "heart": "UCI Heart, from Cleveland"}
@@ -108,8 +109,9 @@ def main(frame: Frame, replicates: int = 30) -> list[Path]:
 
 
 def _tune(frame: Frame, data: Benchmark) -> dict[str, dict[str, float]]:
-    """The penalty λ (of the squared weights in logistic regression) that reaches the largest mean AUC on public rows.
-    The result is a dict from ε as a text, such as "0.5", to a dict from the method's name to λ.
+    """For each ε and method, the penalty λ (of the squared weights in logistic regression) that reaches the largest
+    mean AUC on public rows. The result is a dict from ε as a text, such as "0.5", to a dict from the method's name to
+    λ.
 
     If fewer public rows than the usual 3,000 can be learned from, ε is enlarged. The product of ε and the number of
     rows is then the same as usual.
@@ -145,9 +147,9 @@ def _tuning_auc(data: Benchmark, enlarged: float, point: tuple[str, float, float
 
 def _benchmark_replicate(data: Benchmark, chosen: dict[str, dict[str, float]], replicate: int) -> list[Line]:
     """All results on one benchmark for one split of its rows into training and test rows (Figures 1 to 4 of the
-    stacking paper). There are rows for all methods at several ε and without privacy. At ε = 1 there are rows for
-    several numbers of groups, for groups of more and less unequal importance, and for several combiners of models. A
-    row has the study's name, the setting, the replicate, the test AUC and the true ε.
+    stacking paper). There are results for all methods at several ε and without privacy. At ε = 1 there are also results
+    for several numbers of groups, for groups of more and less unequal importance, and for several combiners of models.
+    Each result has the study's name, the setting, the replicate, the test AUC and the true ε.
 
     Args:
         data: the benchmark. chosen: the penalties λ, by ε as a text, such as "0.5", and then by the method's name.
@@ -187,9 +189,9 @@ def _benchmark_replicate(data: Benchmark, chosen: dict[str, dict[str, float]], r
 def _transfer(
     organisations: OrganisationsData, seed: int, only: int | None, task: tuple[dict[str, float], int]
 ) -> list[Line]:
-    """The results of transfer between organisations (Table 2 of the stacking paper) for one draw of their rows, at ε =
-    1. A source releases models, from which other organisations, the targets, learn; there is a row for each method and
-    target, with the test AUC, ε, λ and the replicate.
+    """The results of transfer between organisations (Table 2 of the stacking paper) for one draw of their rows, at
+    ε = 1. A source is an organisation that releases models; other organisations, the targets, learn from these models.
+    There is a result for each method and target, with the test AUC, ε, λ and the replicate.
 
     Args:
         organisations: draws the rows. seed: root seed of the draw. only: number of targets that are used, from the
@@ -212,8 +214,8 @@ PAIRS = {
 
 def paired(table: pd.DataFrame) -> pd.DataFrame:
     """Differences of AUC between fixed pairs of methods, taken within replicates, with 95% intervals (not corrected for
-    their number). There is a row for each pair at each ε and data set, and for transfer also at each target. The pairs
-    are, for example, PST-F(W) against PST-F(U), which differ in whether groups of features are weighted.
+    the number of intervals). There is a row for each pair at each ε and data set, and for transfer also at each target.
+    The pairs are, for example, PST-F(W) against PST-F(U), which differ in whether groups of features are weighted.
 
     Args:
         table: one row for each point, method and replicate, with the columns study, data, organisation, epsilon,
@@ -258,7 +260,7 @@ def _draw_transfer(points: pd.DataFrame, out: Path, replicates: int) -> Path:
     names = [list(part.loc[part["data"] == data, "organisation"].unique()) for data in part["data"].unique()]
     title, widths = "Hypothesis transfer between organisations (Table 2)", [len(targets) + 3 for targets in names]
     with drawing(out / "transfer.png", 12.0, 5.0, panels=len(names), title=title, widths=widths) as (figure, grid):
-        # targets along the axis, the methods side by side at each
+        # the targets lie along the axis; at each target the methods lie side by side
         for axes, data, targets in zip(grid, part["data"].unique(), names, strict=True):
             for index, method in enumerate(DRAWN):
                 line = part[(part["data"] == data) & (part["method"] == method)].set_index("organisation").loc[targets]

@@ -191,12 +191,14 @@ def transfer_rows(
     """AUC of each method of transfer at each target. One organisation, the source, privately releases models of its
     rows. The others, the targets, use these models to train private models of their own rows. For each method the
     source makes one release, which all targets use. There is a row for each method and target, with the keys
-    organisation (the target), method, rows (training rows), auc and epsilon_upper (of the target's rows).
+    organisation (the target), method, rows (how many rows the target trains on), auc and epsilon_upper (of the target's
+    rows).
 
     Args:
         organisations: draws the rows; has groups of features with their importance. epsilon: ε of the source's release
-        and of each target's model. l2: penalty λ of each method. streams: random numbers of the replicate. methods:
-        their names, by default all. only: how many targets are run, the first ones; None: all.
+        and of each target's model. l2: penalty λ of each method. streams: random numbers of the replicate. methods: the
+        names of the methods, by default all. only: if a number, only so many of the targets are run, from the first one
+        on; None: all.
     """
     source, targets = organisations.draw(streams)
     scale = np.ones(organisations.num_features)
@@ -242,7 +244,7 @@ class _Source:
 
     def row(self, train: Rows, test: Rows, noise: np.random.Generator) -> dict[str, float]:
         """AUC of a target's model on its test rows (key auc), and ε for the target's training rows (key epsilon_upper).
-        With the method "PLR (source)" the target uses the source's model unchanged, so that this ε is 0.
+        If the method is "PLR (source)", the target uses the source's model unchanged, so that this ε is 0.
 
         Args:
             train, test: features and labels of the target's rows. noise: draws the noise of the target's model.

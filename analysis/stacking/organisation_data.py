@@ -13,9 +13,9 @@ from p2p_sim.population.branches import branches as branches_of
 
 Floats = NDArray[np.float64]
 Rows = tuple[Floats, NDArray[np.int64]]
-"""Features (n, d) and labels 0 or 1 (n,)."""
+"""The features (n, d) and the labels (n,), each 0 or 1, of n examples. Each example is called a row."""
 COMPONENTS = 100
-"""Number of principal components of each image that are kept."""
+"""Number of principal components to which each image is reduced."""
 TRAIN = 3_000
 """The largest number of rows that a replicate learns from."""
 
@@ -38,10 +38,11 @@ class OrganisationRows(NamedTuple):
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A data set in private and public rows, whose features are principal components in order of falling variance.
+    """A data set, divided into private and public rows. The features are principal components, in order of falling
+    variance.
 
-    private: rows that are split anew in every replicate. public: rows that decide on scales, importance and the penalty
-    λ. test: fixed test rows; None: private rows that a replicate does not learn from are the test rows.
+    private: rows that are split anew in every replicate. public: rows from which scales, importance and the penalty λ
+    are chosen. test: fixed test rows; None: a replicate tests on private rows from which it does not learn.
     """
 
     name: str
@@ -50,9 +51,9 @@ class Benchmark:
     test: Rows | None
 
     def draw(self, streams: Streams, public: bool = False) -> Split:
-        """Training and test rows of one replicate, split at random. Both are private rows; but if the data set has
-        fixed test rows, these are used for testing. With `public` both are public rows instead, so that the penalty λ
-        of each method is chosen without looking at private rows.
+        """Training and test rows of one replicate, split at random. Both are private rows, except that fixed test rows
+        are used if the data set has them. If `public` is true, both are public rows instead, so that the penalty λ of
+        each method is chosen without looking at private rows.
 
         Args:
             streams: random numbers of the replicate. public: whether public rows are taken.
@@ -91,8 +92,8 @@ def mnist(data_dir: Path) -> Benchmark:
 
 
 def news20(data_dir: Path) -> Benchmark:
-    """20 Newsgroups: documents on sci (label 1) against documents on talk. 1,000 training documents are public. The
-    principal components are those of all training documents.
+    """20 Newsgroups: documents of the topic sci (label 1) against documents of the topic talk (label 0). 1,000 training
+    documents are public. The principal components are those of all training documents.
     """
     with np.load(find_file("news20", (data_dir,), "news20", ("news20-sci-vs-talk-pca100.npz",))) as file:
         rows, labels = file["X_train"].astype(np.float64), file["y_train"].astype(np.int64)
@@ -139,8 +140,8 @@ class OrganisationsData:
 
 @dataclass(frozen=True)
 class Branches(OrganisationsData):
-    """A simulated main hospital and its branches. In hospital b, the features x have the law N(μ_b, I), and the logits
-    of labels are w_b·x.
+    """A simulated main hospital and its branches. In hospital b, the features x have the law N(μ_b, I), and the logit
+    of a label is w_b·x, where the vector w_b has the hospital's weights.
 
     sizes: number of rows of the main hospital (the source), and of each branch (a target). law: seed of all w_b and
     μ_b, which are the same in all replicates.
@@ -151,7 +152,8 @@ class Branches(OrganisationsData):
     signal: float = 1.5
     """Standard deviation of the logits."""
     difference: float = 0.5
-    """Standard deviation of w_b around the common w, relative to each entry of w. The standard deviation of μ_b is 0.3.
+    """Standard deviation of w_b around the weights w that the hospitals have in common, relative to each entry of w.
+    The standard deviation of μ_b is 0.3.
     """
 
     def draw(self, streams: Streams) -> OrganisationRows:
@@ -195,7 +197,9 @@ HEART_IMPORTANCE = (0.6, 0.3, 0.1)
 
 @dataclass(frozen=True)
 class Heart(OrganisationsData):
-    """UCI Heart Disease with Cleveland as the source; half of a target's rows are for testing."""
+    """UCI Heart Disease. Cleveland is the source, and the other hospitals are the targets. Half of a target's rows are
+    for testing.
+    """
 
     data: tuple[Rows, ...] = ()
 
@@ -219,7 +223,7 @@ def heart(data_dir: Path) -> Heart:
 
 def _rows(examples: Examples) -> Rows:
     """The features (n, d) of n users as 64-bit floats, and their labels (n,) as 64-bit integers. All estimators of the
-    study take this form.
+    study take features and labels in this form.
 
     examples: the users, with their features and labels 0 or 1.
     """

@@ -1,14 +1,14 @@
-"""Targets of audits of noisy votes and counts in cells.
+"""Targets for audits of mechanisms that release noisy votes or noisy counts of cells.
 
 A target is a user about whom the attacker guesses: a coin chooses between two whole rows for her. A row is written
-(features, label). The attacker invents all rows, and the scenario's own mechanism releases its result. She scores each
-target by the logarithm of the likelihood ratio of the release given the target's two rows. For this ratio she assumes
-the noise of the claimed ε.
+(features, label). The attacker invents all rows, and the scenario's own mechanism releases its result. The attacker
+scores each target by the logarithm of the likelihood ratio of the release given the target's two rows. This ratio
+assumes the noise of the claimed ε.
 
-*Votes.* A cell's vote is its number of rows with label 1 minus that with label 0, halved. A target alone in a cell has
-the row (x, 0) or (x, 1), so that her coin moves the cell's vote by 1. Another target has a pair of cells that are empty
-without her. She has the row (x, 0) in the first or (x', 1) in the second, so that her coin moves both votes by 1/2. A
-vote of exactly 0 shows an empty cell.
+*Votes.* A cell's vote is half the difference of two numbers: its rows with label 1 minus its rows with label 0. A
+target alone in a cell has the row (x, 0) or (x, 1), so that her coin moves the cell's vote by 1. Another target has a
+pair of cells that are empty without her. She has the row (x, 0) in the first or (x', 1) in the second, so that her coin
+moves both votes by 1/2. A vote of exactly 0 shows an empty cell.
 
 *Counts.* A target's row lies in one of two cells. If both are full, their noisy counts are compared. If both are empty
 except for her row, any released count reveals her; a count is released with a probability of at most δ/4. A released
@@ -139,9 +139,9 @@ class CellVoteTargets(CellTargets):
     @property
     def curves(self) -> tuple[TargetCurve, ...]:
         """The privacy curves of two kinds of targets, each with the number of targets that have it. A cell's vote is
-        its noisy count of rows with label 1 minus those with label 0, halved. The coin of the first kind is a label and
-        changes the vote of one cell. The coin of the second kind also decides between two cells and changes the votes
-        of both. A curve is a function δ(ε, rise): δ at ε if the noise is divided by `rise`.
+        half the difference of two noisy counts: its rows with label 1 minus its rows with label 0. The coin of the
+        first kind is a label and changes the vote of one cell. The coin of the second kind also decides between two
+        cells and changes the votes of both. A curve is a function δ(ε, rise): δ at ε if the noise is divided by `rise`.
         """
         epsilon, (before, after) = self.claimed.target_epsilon, self._cells
         pairs = int(np.sum(before != after))
@@ -219,10 +219,10 @@ class CountTargets(CellTargets):
     def curves(self) -> tuple[TargetCurve, ...]:
         """The privacy curves of a release's targets, each with the number of targets who have it.
 
-        The first curve is that of targets in full cells, whom noise alone protects. The second is that of targets alone
-        in a cell. It is δ/4 at every ε: the probability that such a cell's noisy count reaches the threshold and is
+        The first curve is for targets in full cells, whom noise alone protects. The second is for targets alone in a
+        cell. It is δ/4 at every ε: the probability that such a cell's noisy count reaches the threshold and is
         released. If the mechanism uses labels to choose a classifier by the exponential mechanism, there is a third
-        curve, that of the one target whose label is a coin.
+        curve, for the one target whose label is decided by a coin.
         """
         epsilon = self.claimed.target_epsilon
         full = moved_cells(epsilon, 2 * self._histograms)
@@ -301,8 +301,8 @@ class CountTargets(CellTargets):
 
     @property
     def _labelled(self) -> int:
-        """How many users are asked for their labels, by which the mechanism chooses one classifier from a finite list
-        (rule "semi_supervised"); 0 for all other mechanisms, which make no such choice.
+        """How many users are asked for their labels. By these labels the mechanism chooses one classifier from a finite
+        list (rule "semi_supervised"); 0 for all other mechanisms, which make no such choice.
         """
         if isinstance(self.claimed, PrivateHistogramConfig) and self.claimed.rule == "semi_supervised":
             return self.claimed.asked_users

@@ -1,4 +1,4 @@
-"""An audit, in one run, of the noisy votes and counts in cells that a scenario's own mechanism releases."""
+"""An audit in one run of the noisy votes or counts that a scenario's own mechanism releases for cells of features."""
 
 import math
 from collections.abc import Sequence
@@ -55,8 +55,9 @@ class CellLaw(Account):
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
         """δ at each of J values of ε, (J,), as a mean over the targets, if the noise is divided by `rise`. `rise` = 1
-        gives the certified δ. A larger `rise` describes a leak by too little noise; from its δ the audit computes how
-        likely it would detect this leak. Targets who are alone in a cell keep the same δ, that of the threshold.
+        gives the certified δ. A larger `rise` describes a leak by too little noise. From the δ at this `rise` the audit
+        computes how likely it would detect this leak. For targets who are alone in a cell, δ does not depend on `rise`;
+        it is the δ of the threshold.
         """
         number = sum(count for count, _ in self.laws)
         return np.array([min(1.0, sum(n * curve(at, rise) for n, curve in self.laws) / number) for at in epsilons])

@@ -54,8 +54,8 @@ class ClusterAccount(Account):
 
     @property
     def largest(self) -> float:
-        """The certified ε at δ = 1e-5 in a cluster of median size. The audit takes the smaller one of this ε and a
-        fixed limit, and tests δ at values of ε that are shares of it, up to 1.
+        """The certified ε at δ = 1e-5 in a cluster of median size. The audit takes the smaller of this ε and a fixed
+        limit. It multiplies this number by shares of at most 1, and tests δ at the results.
         """
         return self.accountant(self.middle).epsilon(1e-5).epsilon_upper
 

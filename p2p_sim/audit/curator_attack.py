@@ -5,11 +5,12 @@ at least the threshold τ; the result is q̃. The attack runs on many copies of 
 independent trial. There are two worlds: the target, the first user of each cluster, holds label a = 0 in the first
 world and b = 1 in the second.
 
-The attack counts how often her noisy label equals a and q̃ lies in an event that is e^(2/σ) times as likely in the
-first world (`p2p_sim/privacy/rivals`). There are two kinds of event: q̃ equals τ everywhere except at a; or, for
-K >= 3, q̃(b) = τ and q̃(a) is little above τ. The kind of event, and how far q̃(a) may exceed τ, are fixed before any
-trial, on draws of q̃ from its law. So the event's frequencies in both worlds have Clopper-Pearson bounds. The logarithm
-of the ratio of these bounds is a lower bound of ε at the stated error, whatever the mechanism really does.
+The attack counts how often two things happen together: her noisy label is the label a, and q̃ lies in an event that is
+e^(2/σ) times as likely in the first world (`p2p_sim/privacy/rivals`). There are two kinds of event: q̃ equals τ at all
+labels except label a; or, for K >= 3, q̃(b) = τ and q̃(a) is little above τ. The kind of event, and how far q̃(a) may
+exceed τ, are fixed before any trial, on draws of q̃ from its law. So the event's frequencies in both worlds have
+Clopper-Pearson bounds. The logarithm of the ratio of these bounds is a lower bound of ε at the stated error, whatever
+the mechanism really does.
 """
 
 import math
@@ -50,8 +51,8 @@ class CuratorEvent:
     """An event that the attack counts, and the cluster that it attacks.
 
     counts: how many users hold each label in the first world, in which the target holds a = 0. everywhere: whether the
-    released distribution q̃ must equal the threshold τ at all labels except a, or only at b = 1. largest: the largest
-    q̃(a) in the event.
+    released distribution q̃ must equal the threshold τ at all labels except label a, or only at label b = 1. largest:
+    the largest q̃(a) in the event.
     """
 
     counts: tuple[int, ...]
@@ -63,7 +64,8 @@ class CuratorEvent:
 
         In the event, a cluster's released distribution of labels gives class 0 a share above τ, the least share that
         the mechanism releases, and at most this event's field `largest`. If the field `everywhere` is set, all other
-        classes have the share τ; else class 1 has it, and the rest do not matter. Shares count as equal up to rounding.
+        classes have the share τ; else class 1 has the share τ, and the shares of further classes do not matter. Shares
+        count as equal up to rounding.
 
         Args:
             released: (C, K) the distribution of each cluster over K classes. threshold: τ.
@@ -82,7 +84,7 @@ class CuratorAudit:
     for ε at δ = 1e-12. epsilon_paper: ε as Theorem 1 of the clustering paper states it. epsilon_lower_confidence: the
     lower bound that the attack proves. expected: approximately the lower bound to expect if the mechanism is exactly
     right. hits, misses: in how many clusters the event occurred in the first and in the second world, of `trials`
-    clusters each. error: the largest probability with which a sound mechanism fails.
+    clusters each. error: the largest probability that a sound mechanism fails the audit.
     """
 
     scenario: str
@@ -176,7 +178,7 @@ def audit_curator(
     Raises:
         InputError: the cluster is too small for any event that the attack knows.
     """
-    # First the event is fixed; then it is counted in the world in which the target holds a, and in the other world.
+    # First the event is fixed; then it is counted in the world in which the target holds label a, and in the other one.
     event, expected = plan_event(privacy, trials)
     hits, misses = (count_event(draw, event, privacy.threshold, trials, seed=seed, world=world) for world in (0, 1))
     return CuratorAudit(
@@ -228,7 +230,7 @@ def plan_event(privacy: ClusterResampling, trials: int) -> PlannedEvent:
     for events in _candidates(privacy):
         released = released_distribution(np.array(events[0].counts) / privacy.cluster_size, noise, privacy.threshold)
         for event in events:
-            # The target's noisy label equals a with probability 1 - λ + λ q̃(a) in the first world and λ q̃(a) in the
+            # The target's noisy label is label a with probability 1 - λ + λ q̃(a) in the first world and λ q̃(a) in the
             # second. In the second world such q̃ are rarer, by the factor `ratio`.
             own = released[event.holds(released, privacy.threshold), 0]
             hits = float((1.0 - lam + lam * own).sum()) / REHEARSALS

@@ -75,7 +75,7 @@ def follows(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw | None) -> 
 
 
 def failure(checks: Sequence[LawCheck], error: float) -> LawCheck | None:
-    """The check that refuses the declaration, or None. A true one is refused with probability at most `error`."""
+    """The check that refuses the declaration, or None. `error` bounds the probability that a true one is refused."""
     worst = min(checks, key=lambda check: check.probability)
     return worst if worst.probability * len(checks) < error else None
 
@@ -159,9 +159,9 @@ def _centred(values: NDArray[np.generic]) -> Floats:
 
 def _within(counts: NDArray[np.int64]) -> Floats:
     """A score for each of n users in each of R runs, (R, n), from how many labels she submitted. The score is this
-    count (2 if it is larger) minus the mean of such counts in her run. If the largest absolute value of all scores is
-    above 1, all are divided by it, since Bernstein's inequality is applied to terms of at most 1. counts: (R, n)
-    numbers of submitted labels, or of ones among them.
+    count, or 2 if the count is larger, minus the mean of such numbers over the users of the same run. If the largest
+    absolute value of all scores is above 1, all are divided by it, since Bernstein's inequality is applied to terms of
+    at most 1. counts: (R, n) numbers of submitted labels, or of ones among them.
     """
     scores = _centred(np.minimum(counts, 2))
     return np.asarray(scores / max(1.0, float(np.abs(scores).max(initial=0.0))))

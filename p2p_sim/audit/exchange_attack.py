@@ -1,4 +1,4 @@
-"""An audit of the label exchange in one run: one target in every cluster, whose label is a fair coin.
+"""An audit of the label exchange in one run. One user of every cluster is a target, and her label is a fair coin.
 
 The clusters are the scenario's own, or copies of one cluster with the worst data set. Networks may have faults, and
 users may depart from the protocol.
@@ -71,7 +71,8 @@ def audit_exchange(
 
 
 def people_of(case: Replicate) -> People:
-    """The users of the scenario's first replicate, drawn shard by shard where that is possible.
+    """The users of the scenario's first replicate. If possible, they are drawn in shards, which are groups of whole
+    clusters.
 
     Raises:
         InputError: labels have more than two classes.
@@ -139,9 +140,9 @@ def exchange_attack(targets: ClusterTargets, tabulated: bool, trials: int, seed:
     sees of her cluster, and by a classifier that has learned from held-out runs.
 
     Args:
-        targets: the source of targets, one in each cluster. tabulated: True if the ratio is taken from tables of the
-        exact law, which needs few and small clusters; False if it is taken from normal approximations. trials: how many
-        targets will count; it fixes the number of held-out targets. seed: root seed.
+        targets: the source of the targets; each cluster has one target. tabulated: True if the ratio is taken from
+        tables of the exact law, which needs few and small clusters; False if it is taken from normal approximations.
+        trials: how many targets will count; it fixes the number of held-out targets. seed: root seed.
     """
     mechanism = exchange_of(targets.mechanism, "an audit", True)
     asking, alpha = mechanism.asking, flipped_labels(mechanism.randomizer, "an audit").flip_prob
@@ -178,11 +179,12 @@ class ClusterCurves(ClusterAccount):
         return LabelExchange(size, noise, rate)
 
     def bound(self, delta: float) -> PrivacyBound:
-        """The learner's ε at δ in the smallest cluster, which holds for all clusters. The reason: if the learner is
-        also told the noisy labels of some users of a larger cluster, what remains is an exchange in a smaller cluster.
+        """The learner's ε at δ in the smallest cluster, which holds for all clusters. The reason: suppose that the
+        learner is also told the noisy labels of some users of a larger cluster. What remains secret is an exchange in a
+        smaller cluster, and the additional knowledge can only raise ε.
 
-        This argument fails if users ask several peers and submit the majority, since the labels told would change the
-        majority. The bound is then that of the cluster size with the largest ε.
+        This argument fails if users ask several peers and submit the majority, since the noisy labels that the learner
+        is told also count in majorities. The bound is then that of the cluster size with the largest ε.
         """
         sizes = np.unique(self.sizes) if self.mechanism.asking.several else self.sizes.min(keepdims=True)
         return max((self.accountant(int(n)).epsilon(delta) for n in sizes), key=lambda bound: bound.epsilon_upper)
@@ -204,8 +206,8 @@ class ClusterCurves(ClusterAccount):
         return curves
 
     def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
-        """The smallest flip probability α, up to 1/2, that the attack refutes: the δ that would be certified with this
-        α is below what the attack proves, at one ε or more. None if no α is refuted.
+        """The smallest flip probability α, up to 1/2, that the attack refutes. An α is refuted if, at one ε or more,
+        the attack proves a larger δ than would be certified with this α. None if no α is refuted.
 
         δ at another α is the certified δ, times the ratio of δ with this α to δ with the claimed α in a cluster of
         median size.

@@ -1,8 +1,8 @@
-"""Targets of an audit in one run, one in each cluster, with fair coins as labels; and what the learner sees of them.
+"""The targets of an audit in one run, whose labels are fair coins, and what the learner sees of them.
 
 In each cluster the first user is the target; the attacker knows the labels of all other users. The clusters are copies
-of one cluster, or those of a scenario's own users, run again with fresh noise until there are enough targets. A coin
-chooses between two classes, the low and the high one.
+of one cluster, or those of a scenario's own users. They are run again with fresh noise until there are enough targets.
+A coin chooses between two classes, the low and the high one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -47,13 +47,13 @@ class Round(NamedTuple):
 class Batch:
     """What the learner sees of c targets, one in each cluster; arrays without a shape are (c,).
 
-    labels: the coins. sizes: n of the clusters. ones, zeros: how many users besides the target hold the high class, and
-    the low class. sent, sent_ones, sent_zeros: how many users of the cluster submitted, how many of them the high
-    class, and the low class. own, after, before: the state of the target, of the user after her, and of the cluster's
-    last user: 0 if the user submitted nothing, 1 the low class, 2 the high class, 3 another class. times: (c, 4)
-    features of the order of arrival (`_order`); None if times are not used. claims: (J,) at each of J values of ε, the
-    sum of the certified δ of all targets; None if δ does not depend on the run. raw: (c, 3n) what each user of the
-    cluster submitted, and when (`raw_view`); None if it is not used.
+    labels: the coins. sizes: n, the number of users of the cluster. ones, zeros: how many users besides the target hold
+    the high class, and the low class. sent, sent_ones, sent_zeros: how many users of the cluster submitted, how many of
+    them submitted the high class, and how many the low class. own, after, before: what was submitted by the target, by
+    the user after her, and by the cluster's last user (0 nothing, 1 the low class, 2 the high class, 3 another class).
+    times: (c, 4) features of the order of arrival (`_order`); None if times are not used. claims: (J,) at each of J
+    values of ε, the sum of the certified δ of all targets; None if δ does not depend on the run. raw: (c, 3n) what each
+    user of the cluster submitted, and when (`raw_view`); None if it is not used.
     """
 
     labels: NDArray[np.bool_]
@@ -114,9 +114,9 @@ class ClusterTargets:
     certified: RandomizedResponse | None = None
 
     def batches(self, trials: int, seed: int, epsilons: Sequence[float] = ()) -> Iterator[Batch]:
-        """Yields batches of targets, until there are at least `trials` of them: in each batch the coins that are the
-        targets' labels, and what the learner sees of their clusters. The mechanism runs again, with fresh coins and
-        noise, for each batch.
+        """Yields batches of targets, until there are at least `trials` targets. A batch has the coins that are the
+        targets' labels, and what the learner sees of the targets' clusters. The mechanism runs again, with fresh coins
+        and noise, for each batch.
 
         Args:
             trials: the least number of targets. seed: root seed. epsilons: (J,) values of ε. If δ is certified for the
@@ -180,8 +180,8 @@ class ClusterTargets:
 
 def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
     """A function that yields runs of an audit in copies of one cluster. Its argument is how many targets are still
-    wanted. It yields one run with that many copies, or with fewer if they would take too much memory; the first user of
-    each copy is the target.
+    wanted. It yields one run with a copy for each of these targets, or with fewer copies if so many would take too much
+    memory; the first user of each copy is the target.
 
     labels: (n,) the labels of the cluster's users.
     """
@@ -201,8 +201,9 @@ def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
 def own_users(people: People, pair: ClassPair = BINARY) -> Callable[[int], Iterator[Round]]:
     """A function that yields an audit's rounds: the users of a scenario's first replicate, one shard after another.
 
-    The function's argument is how many clusters are still wanted; it ends once it has yielded that many, or all. In
-    every cluster the first user is the target. All shards of a `Population` are a single round.
+    The function's argument is how many clusters are still wanted. The function ends once it has yielded at least so
+    many clusters, or all of them. In every cluster the first user is the target. All shards of a `Population` are a
+    single round.
 
     Args:
         people: the users. pair: the two classes, of which the target holds one.
@@ -252,7 +253,8 @@ def _coined(people: People, offsets: Ints, coins: NDArray[np.uint8]) -> People:
 
 
 def _order(cluster: Ints, member: Ints, high: NDArray[np.bool_], arrival: Floats, clusters: int) -> Floats:
-    """Features (clusters, 4) of the order of arrival; -1 where a cluster has no such submissions.
+    """Features (clusters, 4) of the order of arrival; a feature is -1 if the cluster lacks the submissions that it is
+    about.
 
     A submission's rank is its position in the order of its cluster's submissions, as a share of their number. A
     submission of the high class is called a one, any other a zero. The features are: the rank of the target's

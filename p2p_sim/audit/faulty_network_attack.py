@@ -1,4 +1,4 @@
-"""Attacks on small clusters in two worlds by counting views, and the audit of an exchange over a network with faults.
+"""Attacks on small clusters that count an observer's views, and the audit of an exchange over a network with faults.
 
 An attack runs on many copies of one small cluster, each of which is an independent trial. There are two worlds, which
 differ in the label of each cluster's first user, the target. A view of the learner is what the target submitted
@@ -65,7 +65,7 @@ class Copies(NamedTuple):
 
 def copies(labels: NDArray[np.uint8], trials: int, seed: int) -> Iterator[Copies]:
     """Yields populations made of copies of one cluster, each with the random streams for its run. All populations
-    together have `trials` copies; each has at most 4 × 65,536 users, which bounds the memory.
+    together have `trials` copies; each has at most 4 × 65,536 users, so that little memory is needed.
 
     Args:
         labels: (n,) labels of the cluster's users, with the target's label first. The streams for the target's label 0
@@ -110,13 +110,13 @@ def coalition_cells(messages: Messages, views: CoalitionViews, population: Popul
     all labels except hers.
 
     If a member fetched the target's noisy label, the number is this label, 0 or 1. Otherwise it encodes two parts. The
-    first is how many noisy labels the members fetched from other users with label 0 and with label 1, and how many of
-    these noisy labels are ones. The second is what the users outside the coalition submitted, except for users who
-    fetched from a member.
+    first is how many noisy labels the members fetched from other users who hold label 0 and from those who hold label
+    1, and how many of all these noisy labels are ones. The second is what the users outside the coalition submitted,
+    except for users who fetched from a member.
 
     Args:
-        messages: delivered messages that a member sent or got, or that the learner got. views: numbers the coalition's
-        views; has n and c. population: the users, with their true labels.
+        messages: delivered messages that a member sent or got, or that the learner got. views: the object that numbers
+        the coalition's views; it has n and c. population: the users, with their true labels.
     """
     n, c = views.cluster_size, views.members
     shape = (population.num_users // n, n)
@@ -128,7 +128,8 @@ def coalition_cells(messages: Messages, views: CoalitionViews, population: Popul
     bit = np.full(shape, -1, dtype=np.int8)
     got = (messages.kind == REPLY) & to_member & ~from_member
     bit[cluster[got], user[got]] = messages.label[got]
-    # Submissions of users who did not fetch from a member. Submissions of users who did fetch reveal nothing more.
+    # Submissions of users who did not fetch from a member. If a user fetched from a member, her submission reveals
+    # nothing more.
     submitted, rows = messages.kind == SUBMISSION, (messages.kind == REQUEST) & to_member
     sent = sent_of(messages.sender[submitted], messages.label[submitted], n, shape[0])
     sent[cluster[rows], user[rows]] = 0
@@ -203,7 +204,7 @@ def run_world(
 
 
 class WorldCounts(NamedTuple):
-    """How often each view occurred with the target's label 0 and with her label 1, (2, J), in a pilot and in the trials
+    """How often each view occurred if the target's label was 0 and if it was 1, (2, J), in a pilot and in the trials
     that count.
 
     deltas: (2 · trials,) the certified δ(ε) of each trial's network; empty if these were not computed.
@@ -217,13 +218,13 @@ class WorldCounts(NamedTuple):
 def run_worlds(
     attack: AttackPlan, mechanism: Deployment, case: Replicate, noise: RandomizedResponse | None = None
 ) -> WorldCounts:
-    """How often each of J possible views occurs with the targets' label 0 and with 1, (2, J), in two runs. The first is
-    a pilot, half as long and with a seed of its own, from which an attack learns which views are evidence. The second
-    has the trials that count. The result also has the δ that is certified at the attack's ε for the network of each of
-    these trials, first for label 0, then for label 1. If `noise` is None, it has no δ.
+    """How often each of J possible views occurs if the targets' label is 0 and if it is 1, (2, J), in two runs. The
+    first is a pilot, half as long and with a seed of its own, from which an attack learns which views are evidence. The
+    second has the trials that count. The result also has the δ that is certified at the attack's ε for the network of
+    each of these trials, first for label 0, then for label 1. If `noise` is None, it has no δ.
 
     Args:
-        attack: has the observer's views, ε and the number of trials with each label. mechanism: what is attacked. case:
+        attack: has the observer's views, ε and the number of trials for each label. mechanism: what is attacked. case:
         one run of a scenario, with its network, seed and files. noise: the randomizer for which δ is certified; None: δ
         is not computed.
     """
@@ -239,11 +240,11 @@ def run_worlds(
 class RealisedAudit:
     """A finished audit of an exchange over a network with faults.
 
-    scenario: its name. cluster_size, flip_prob, sampling_rate: n, α, θ. ones: how many users besides the target hold 1.
-    epsilon: the ε at which δ is tested. delta_certified: upper bound, at error `error`, of the mean over networks of
-    the certified δ(ε). delta_mean: the mean of the certified δ(ε) over the trials. delta_lower_confidence: the lower
-    bound that the attack proves at error `error`. delta_local: δ(ε) of the noise alone. trials: clusters simulated in
-    each world, without the pilot.
+    scenario: its name. cluster_size, flip_prob, sampling_rate: n, α, θ. ones: how many users besides the target hold
+    label 1. epsilon: the ε at which δ is tested. delta_certified: upper bound, at error `error`, of the mean over
+    networks of the certified δ(ε). delta_mean: the mean of the certified δ(ε) over the trials. delta_lower_confidence:
+    the lower bound that the attack proves at error `error`. delta_local: δ(ε) of the noise alone. trials: clusters
+    simulated in each world, without the pilot.
     """
 
     scenario: str
@@ -280,8 +281,9 @@ def audit_realised(
     Args:
         scenario: has the mechanism, network, adversaries, δ and seed; labels are binary.
         cluster_size: n, 2 to 30.
-        trials: clusters simulated in each of two worlds, in which a cluster's first user, the target, holds label 0 or
-        label 1. Before them come half as many trials of a pilot, from which the attack learns which views are evidence.
+        trials: number of clusters simulated in each of two worlds; a cluster's first user, the target, holds label 0 in
+        one world and label 1 in the other. Before these trials come half as many trials of a pilot, from which the
+        attack learns which views are evidence.
         epsilon: ε at which δ is tested, at least 0 and below the ε of a single noisy label; None: a quarter of the ε
         that holds against the learner at δ = 1e-3 without faults.
         data_dir: where data files are.
@@ -329,8 +331,8 @@ def bernstein_margin(values: Floats, largest: float, error: float) -> float:
     """An upper bound on the amount by which the mean of a distribution on [0, largest] exceeds the average of m
     independent draws of it.
 
-    The margin sqrt(2 variance L/m) + 7 largest L/(3 (m-1)), L = ln(2/error), fails with probability at most `error`
-    (Maurer and Pontil 2009, Theorem 4). values: (m,) the draws.
+    The margin sqrt(2 variance L/m) + 7 largest L/(3 (m-1)), with the draws' sample variance and L = ln(2/error), fails
+    with probability at most `error` (Maurer and Pontil 2009, Theorem 4). values: (m,) the draws.
     """
     log = math.log(2.0 / error)
     spread = math.sqrt(2.0 * float(values.var(ddof=1)) * log / values.size)

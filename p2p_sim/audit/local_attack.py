@@ -1,12 +1,13 @@
 """One-run audits of local mechanisms, whose users send messages of their own, and of noisy counts of bags of users.
 
-**Messages.** Every user is a target. Her label is a fair coin between the two most frequent classes, or between the two
-ends of a public grid of numbers. A message depends on its user's label, on her own noise and perhaps on earlier
-messages. So, given all messages, the coins are independent, and the probability of each coin depends on its user's
-message alone. Tests that need independent targets are therefore valid even if a guess looks at all messages.
+**Messages.** Every user is a target. Her label is a fair coin between the two most frequent classes or, if labels are
+numbers, between the two ends of their public grid. A message depends on its user's label, on her own noise and perhaps
+on earlier messages. So, given all messages, the coins are independent, and the probability of each coin depends on its
+user's message alone. Tests that need independent targets are therefore valid even if a guess looks at all messages.
 
-**Bags.** One user of each bag is a target, whose label is a fair coin. The attacker knows all other labels and who is
-counted, and subtracts the other labels from the counts. Bags have independent noise, so that targets are independent.
+**Bags.** A bag is a random group of users of one cluster. One user of each bag is a target, whose label is a fair coin.
+The attacker knows all other labels and who is counted, and subtracts the other labels from the counts. Bags have
+independent noise, so that targets are independent.
 """
 
 from collections.abc import Sequence
@@ -44,7 +45,7 @@ from p2p_sim.privacy.rivals import LEAST_SCALE, vector_delta
 from p2p_sim.replicate import Replicate
 
 TINY = 1e-30
-"""Smaller probabilities are replaced by this one, so that logarithms are finite."""
+"""Smaller probabilities are replaced by this number, so that logarithms are finite."""
 SCORED = ("hard", "bits", "soft", "signed")
 """Kinds of released labels that `scores_of` compares between two classes."""
 
@@ -60,7 +61,7 @@ def audit_local(case: Replicate, trials: int, mechanism: LocalChannel | None = N
         the scenario declares.
 
     Raises:
-        InputError: the mechanism is no local one.
+        InputError: the mechanism is not local.
     """
     claimed, people = claim_of(case, "users do not send messages of their own", LocalChannel)  # type: ignore[type-abstract]
     pair = frequent_pair(people) if people.values is None else ClassPair(0, people.num_classes - 1)
@@ -165,7 +166,7 @@ def scores_of(release: LabelRelease, low: int, high: int) -> Floats:
 class MessageCurve(Account):
     """What is certified of a message whose sender the observer knows: the pure ε₀ of the message.
 
-    Where one randomizer draws all messages, the δ(ε) of its noise holds too; the smaller δ counts.
+    If one randomizer draws all messages, the δ(ε) of its noise holds too, and the smaller of the two δ counts.
     """
 
     mechanism: LocalChannel
@@ -184,7 +185,7 @@ class MessageCurve(Account):
 
 
 def audit_aggregates(case: Replicate, trials: int, mechanism: Aggregates | None = None) -> OneRunAudit:
-    """Attacks a mechanism that releases noisy counts of bags.
+    """Attacks a mechanism that releases noisy counts of the labels in bags (random groups of users).
 
     Args:
         case: the replicate whose users are attacked. trials: the least number of targets.

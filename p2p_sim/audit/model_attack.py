@@ -1,12 +1,12 @@
 """An audit of a released model: many users of one training run are targets, whose labels the attacker does not know.
 
-One user in `APART` is a target; the targets are the same users in all runs. In each run a target's label is a fair coin
-between the two most frequent classes; all other users keep their own labels. Of these two classes, the one with the
-larger number is the high class, the other the low class. A target's score is the model's log-odds of the high class
+One user in 10 (`APART`) is a target; the targets are the same users in all runs. In each run a target's label is a fair
+coin between the two most frequent classes; all other users keep their own labels. Of these two classes, the one with
+the larger number is the high class, the other the low class. A target's score is the model's log-odds of the high class
 against the low class at her features, minus the mean of these log-odds over models of other runs. The attacker guesses
 the labels of the targets whose scores are largest in absolute value; a pilot run determines the number of guesses.
 `one_run_guesses` proves what the right guesses show about the whole certified curve. The guesses of all runs count
-together: the runs have independent noise, and a target's coin in one run has no effect on other runs.
+together, because the runs have independent noise, and a target's coin in one run has no effect on other runs.
 """
 
 import math
@@ -34,7 +34,8 @@ from p2p_sim.privacy.audit_statistics import (
 from p2p_sim.replicate import Replicate
 
 SHARES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-"""The shares of the targets, of which a pilot run chooses one: the share that the attacker guesses."""
+"""Shares of the targets. A pilot run chooses one of these shares: the attacker guesses the labels of this share of the
+targets."""
 REFERENCES = 8
 """Number of models of other runs; the mean of their log-odds is subtracted from a target's log-odds."""
 SMALL = 0.01
@@ -44,8 +45,8 @@ not depend on this value."""
 LARGEST_LOSS, POINTS = 60.0, 240
 """The largest ε at which the certified curve is evaluated, and the number of values of ε at which it is evaluated."""
 APART = 10
-"""One user in this number is a target. With a larger number, the targets hide each other less, but more runs are
-needed.
+"""Every user whose index is a multiple of this number is a target. With a larger number, the targets hide each other
+less, but more runs are needed.
 """
 
 
@@ -100,8 +101,8 @@ def audit_model(case: Replicate, trials: int, mechanism: NoisySteps | None = Non
     scenario, chosen = case.scenario, np.arange(0, people.num_users, APART)
     runs = max(1, -(-trials // len(chosen)))
     with one_thread():
-        # First the log-odds of models of other runs, then the share of targets whose guesses prove most in a pilot,
-        # then the guesses.
+        # First compute the log-odds of models of other runs, then choose the share of targets whose guesses prove most
+        # in a pilot run, then guess.
         attack, targets = ModelTargets(mechanism or claimed, case, people, chosen), runs * len(chosen)
         held_out = [attack.run(Streams(scenario.seed + HELD_OUT_SEED, i), i, 0).scores for i in range(REFERENCES)]
         attack = replace(attack, reference=np.mean(held_out, axis=0))
@@ -137,7 +138,8 @@ class ModelTargets(RepeatedTargets):
     """Some users who are targets in training runs of a model. Each run has fresh coins as their labels, and fresh
     noise.
 
-    mechanism: what is attacked. chosen: (m,) the targets. reference: (1, m) log-odds that are subtracted from scores.
+    mechanism: what is attacked. chosen: (m,) the targets. reference: (1, m) log-odds that are subtracted from the
+    model's log-odds.
     """
 
     mechanism: NoisySteps
@@ -159,8 +161,8 @@ class ModelTargets(RepeatedTargets):
 
 
 def _guessed(targets: ScoredTargets, share: float) -> Guesses:
-    """How many guesses are right and wrong if the share `share` of the targets is guessed: those with the largest
-    absolute scores.
+    """How many guesses are right and wrong if the attacker guesses the labels of the share `share` of the targets,
+    those with the largest absolute scores.
     """
     scores = targets.scores[0]
     order = np.argsort(-np.abs(scores), kind="stable")[: max(1, round(share * len(scores)))]
@@ -168,7 +170,7 @@ def _guessed(targets: ScoredTargets, share: float) -> Guesses:
 
 
 def _scaled(guesses: Guesses, factor: float) -> Guesses:
-    """The numbers of right and wrong guesses to expect with `factor` times as many targets."""
+    """The numbers of right and wrong guesses to expect if there are `factor` times as many targets."""
     right, wrong = (round(factor * count) for count in (guesses.right, guesses.wrong))
     return Guesses(right, wrong, max(right + wrong, 1))
 

@@ -41,8 +41,8 @@ PILOT, FEWEST_PILOT, MOST_PILOT = 0.2, 2_000, 200_000
 """The pilot's number of targets: first as a share of the number of targets that count, then its least and its largest
 value. Held-out runs have as many targets as the pilot."""
 RISES = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0)
-"""Factors by which a leak raises ε. For each, the audit computes its power: the probability that it detects the
-leak."""
+"""Factors by which a leak raises ε. For each factor the power of the audit is computed: the probability that the audit
+detects the leak."""
 PRINTED_RISE = 1.1
 """The factor for which the power is printed."""
 LEAST_POWER = 0.5
@@ -185,8 +185,7 @@ class Account(ABC):
         """The approximate mean δ of the targets at each of J values of ε, (J,). Here a leak, such as too little noise,
         has made the true ε `rise` times as large as the certified one. `rise` = 1 means no leak.
 
-        By default this is the δ of randomised response between two labels, which has the pure ε `rise` times the
-        largest certified one.
+        By default this is the δ of randomised response between two labels, whose pure ε is `rise` times `largest`.
         """
         return np.array([pure_delta(rise * self.largest, epsilon) for epsilon in epsilons])
 
@@ -243,7 +242,8 @@ class OneRunAudit:
     `TYPE_ONE`.
     error: the probability that a sound mechanism fails the attack. scope: what the attack looks at.
     declared: tests of what a protocol declares about its submissions. If the declaration is true, the probability that
-    any of these tests fails is at most `error`; it adds to the one above.
+    at least one of these tests fails is at most `error`; this probability adds to the one that a sound mechanism fails
+    the attack.
     """
 
     scenario: str

@@ -7,10 +7,10 @@ clipped on its own, the two become z and -z.
 
 The attacker knows all other rows and sees all models. For each of the two rows, a model's weights determine the noise
 that must have led to them: b₀ or b₁. The Hessian of the objective is the same for both rows. So the exact logarithm of
-the likelihood ratio is (|b₀| - |b₁|)/scale, where scale is that of the noise, summed over the models of the feature
-groups. Replacing z by -z moves the noise by the norm of a row, as another label of the same row does. So δ is compared
-with the δ certified for a label (`RowLabel`), and ε with the bound stated for whole rows, which is more than twice the
-ε of a label.
+the likelihood ratio is the sum of (|b₀| - |b₁|)/scale over the models of the feature groups, where scale is the scale
+of the noise. Replacing z by -z moves the noise by the norm of a row, as changing only the row's label does. So δ is
+compared with the δ certified for a label (`RowLabel`), and ε with the bound stated for whole rows, which is more than
+twice the ε of a label.
 
 Another test looks at what happens before any noise is added, such as the scaling of a column. It replaces one row of
 the table; no other row may change.
@@ -44,7 +44,7 @@ from p2p_sim.stacking import GroupModels, PerturbedObjective, draw_noise
 DRAWS = 50_000
 """Number of draws of the noise from which the audit's power is estimated."""
 LONG = 100.0
-"""Length of a target's longer row, in units of the norm bound; rows that are not clipped reveal it."""
+"""Length of a target's longer row, in units of the norm bound. If such a row is not clipped, the models reveal it."""
 
 
 def audit_organisations(case: Replicate, trials: int, mechanism: Organisations | None = None) -> OneRunAudit:
@@ -99,7 +99,7 @@ class OrganisationTargets(RepeatedTargets):
     )
 
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
-        by_features = number % 2 == 1  # whether the two rows are opposite in their features, or in their labels
+        by_features = number % 2 == 1  # True: the two rows are opposite in their features; False: in their labels
         people, first = self.people, self.people.cluster_offsets[:-1]
         coins = streams.generator("audit-coin").random(len(first)) < 0.5
         target = first + [int(order_of(streams, k, n)[0]) for k, n in enumerate(people.cluster_sizes.tolist())]
@@ -208,9 +208,9 @@ class OppositeRows(Account):
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
         """Approximately the δ (J,) of the first organisation's target, at each of J values of ε, if the noise on the
-        models' gradients is divided by `rise`. The target's row z or -z has the largest norm allowed. Each δ is a mean
-        over 50,000 simulated draws of the noise. A `rise` above 1 describes a leak by too little noise; the audit
-        computes how likely it would detect this leak.
+        models' gradients is divided by `rise`. The target's row z or -z has the largest norm allowed. Each δ is an
+        average over 50,000 simulated draws of the noise. A `rise` above 1 describes a leak by too little noise; the
+        audit computes how likely it would detect this leak.
         """
         noise, rng = self.noises[0], Streams(0, 0).generator("audit-noise")
         losses, scale = np.zeros(DRAWS), noise.noise_scale / rise

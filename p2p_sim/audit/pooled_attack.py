@@ -1,10 +1,11 @@
 """An audit in one run of a shuffler, or of a curator who releases noisy labels; every cluster has one target.
 
 The target's label is a fair coin between two classes, the low and the high class. The attacker knows the true labels of
-all other users. One score is the logarithm of the likelihood ratio of the cluster's noisy labels; it is exact for a
-shuffler of labels of two classes in small clusters, and otherwise approximate. A classifier learns from held-out runs
-what else the release reveals, such as which user a noisy label belongs to. A curator who also releases the clusters'
-noisy distributions is attacked by counting a rare event (`curator_attack`).
+all other users. For a shuffler, one score is the logarithm of the likelihood ratio of the cluster's noisy labels. It is
+exact for two classes in small clusters, and otherwise approximate. For a curator, one score is the target's own noisy
+label. A classifier learns from held-out runs what else the release reveals, such as which user a noisy label belongs
+to. A curator who also releases the clusters' noisy distributions is attacked by counting a rare event
+(`curator_attack`).
 """
 
 from collections.abc import Sequence
@@ -29,8 +30,8 @@ from p2p_sim.replicate import Replicate, prepare
 LARGEST_EXACT = 4096
 """Largest number of clusters, and largest number of users of a cluster, for which laws are tabulated."""
 _TAIL = -200.0
-"""Natural logarithm of the probability of the tails that are left out of a law: the law of how many of the other users'
-noisy labels are ones.
+"""Natural logarithm of the probability of the tails that are left out of a law. The law is that of the number of ones
+among the other users' noisy labels.
 """
 
 
@@ -88,7 +89,8 @@ class ShuffledRatio(LikelihoodRatio):
 class PairRatio:
     """An approximate log likelihood ratio for a target's label among K classes, from a normal law.
 
-    The score compares the numbers of noisy labels of the high and the low class. flip_prob: α. num_classes: K.
+    The score compares how many noisy labels are of the high class with how many are of the low class. flip_prob: α.
+    num_classes: K.
     """
 
     flip_prob: float
@@ -179,8 +181,8 @@ class StatedCurves(ClusterAccount):
     def weaker(self, size: int, noise: float) -> Accountant:
         """The accountant that the mechanism itself states for a cluster of `size` users. `noise`, the share of the
         claimed noise that a leak leaves, is ignored: it is unknown how the mechanism's ε depends on its noise. The
-        method exists because all accounts of clusters have it. In this class `reached` describes a leak by a factor on
-        ε instead.
+        method exists because all accounts of clusters have it. Instead, the method `reached` of this class describes a
+        leak, as a factor by which ε grows.
         """
         return self.mechanism.accountant(self.mechanism.setup, size)
 

@@ -181,9 +181,9 @@ class NoisyLabelCurve(Account):
 
     def bound(self, delta: float) -> PrivacyBound:
         """The stated bound: ε₀ bounds what anybody can learn of a user's label from her noisy label, however often it
-        is sent. The observer named in the bound is the learner. But it is an eavesdropper, who sees all messages, if
-        the protocol declares a distribution of its submissions given the noisy labels, or that it treats all users
-        alike. ε₀ holds with δ = 0; `delta` is only recorded in the bound.
+        is sent. The bound names the learner as its observer. If the protocol declares a distribution of its submissions
+        given the noisy labels, or that it treats all users alike, the bound instead names an eavesdropper, who sees all
+        messages. ε₀ holds with δ = 0; `delta` is only recorded in the bound.
         """
         return self.mechanism.noise_alone("eavesdropper" if self.mechanism.declares else "learner", delta)
 

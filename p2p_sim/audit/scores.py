@@ -1,4 +1,6 @@
-"""Scores of targets: a mechanism's likelihood ratio, and the log-odds of a classifier that learns from other runs."""
+"""Scores of targets: likelihood ratios made for a mechanism, and the log-odds of a classifier that learns from other
+runs.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,7 +38,7 @@ class RatioTable(NamedTuple):
 
 
 def log_ratio(zero: Floats, one: Floats, flip_prob: float) -> Floats:
-    """For each view, ln Pr[view | label 1] - ln Pr[view | label 0], cut at ±700; 0 where the view has probability 0.
+    """For each view, ln Pr[view | label 1] - ln Pr[view | label 0], limited to ±700; 0 if the view has probability 0.
 
     zero, one: the views' probabilities if the target's noisy bit is 0, and if it is 1. flip_prob: α.
     """
@@ -51,8 +53,8 @@ class LikelihoodRatio:
     """ln Pr[view | label 1] - ln Pr[view | label 0], where a view is the number of submissions and the number of ones
     among them.
 
-    The ratio is exact if `tabulated`. Otherwise the number of ones is taken as normal under both labels, with the same
-    variance; this only makes the attack weaker.
+    The ratio is exact if `tabulated`. Otherwise the number of ones is treated as normally distributed under both
+    labels, with the same variance; this only makes the attack weaker.
 
     flip_prob, sampling_rate: α and θ. kernel: how the law of a submission depends on the number of ones among the
     cluster's noisy labels; None: a submission is the noisy label of a user drawn uniformly.
@@ -103,8 +105,8 @@ class LikelihoodRatio:
 
     def _normal(self, batch: Batch) -> Floats:
         """Approximate log likelihood ratios (c,) of c targets, in clusters of n users of whom t submitted. The number
-        of ones among the t submissions is taken as normal for both labels of the target, with the same variance; this
-        only makes the attack weaker.
+        of ones among the t submissions is treated as normally distributed for both labels of the target, with the same
+        variance; this only makes the attack weaker.
 
         The two means differ by t g'(p) (1-2α)/n, where α is the flip probability, p the expected share of ones among
         the noisy labels, and g(p) the probability that a submission is a one, with the derivative g'. g(p) is p itself,
@@ -173,21 +175,21 @@ class ClusterAttack(Targets):
 
     @staticmethod
     def prepared(targets: ClusterTargets, ratio: Score, exact: bool, trials: int, seed: int) -> "ClusterAttack":
-        """The attack on targets' labels, with a classifier that has learned to guess them in held-out runs, which serve
-        only to learn. If these runs show every user's submission, the attack also learns scores from which sets of
-        users submit in the same run.
+        """The attack on targets' labels, with a classifier that has learned to guess these labels from held-out runs.
+        Held-out runs serve only to learn. If these runs show every user's submission, the attack also learns scores
+        from which sets of users submit in the same run.
 
         Args:
             targets: draws batches of targets, one in each cluster, with their labels and what the learner sees of their
             clusters. ratio: a function that scores a batch of targets by a formula made for the mechanism. exact:
             whether these scores are exact logarithms of the likelihood ratio. trials: how many targets will count
             later; this number fixes how many targets the attack learns from. seed: root seed of the audit; the held-out
-            runs have another seed, this one plus a constant.
+            runs have another seed, which is this seed plus a constant.
         """
         held_out = list(targets.batches(pilot_of(trials), seed + HELD_OUT_SEED))
         labels, features = np.concatenate([batch.labels for batch in held_out]), _features(held_out, ratio)
         attack = ClusterAttack(targets, ratio, learn_classifier(features, labels), (exact, False))
-        raw = held_out[0].raw  # where raw views are looked at, all clusters have one size
+        raw = held_out[0].raw  # if raw views are looked at, all clusters have one size
         if raw is None:
             return attack
         submitters = Submitters.of(_submits(features, raw.shape[1] // 3), labels)
@@ -236,7 +238,7 @@ class ClusterAttack(Targets):
         """The scores of N targets by A attacks, (A, N): the larger a score, the likelier the target's label is 1. The
         first is the score made for the mechanism, usually a log likelihood ratio; the second is a classifier's
         log-odds. If the attack looks at who submits together (A = 5), three more follow. Each is the first score plus
-        log-odds of the label, learned from held-out runs. The three log-odds are given, in turn, by these facts:
+        log-odds of the label, learned from held-out runs. The three log-odds follow, in this order, from these facts:
         whether an odd number of a set of users submits, which of some users submit and which do not, and the whole
         pattern of who submits.
 

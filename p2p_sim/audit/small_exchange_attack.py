@@ -1,8 +1,8 @@
 """The audit of any scenario: it chooses the attack that fits the scenario's mechanism and network.
 
-An exchange in small clusters is attacked view by view: the attack counts how often each view of the observer occurs in
-two worlds, both simulated by the event engine. The target, the first user of each cluster, holds label 0 in one world
-and 1 in the other; all else has the same law in both worlds.
+A view is all that the observer sees of a cluster. An exchange in small clusters is attacked view by view: the attack
+counts how often each view of the observer occurs in two worlds, both simulated by the event engine. The target, the
+first user of each cluster, holds label 0 in one world and 1 in the other; all else has the same law in both worlds.
 """
 
 from collections.abc import Callable
@@ -67,7 +67,9 @@ ATTACKED: dict[type, Callable[[Replicate, int], OneRunAudit | ModelAudit]] = {
     ProtocolConfig: audit_protocol,
     Mechanism: audit_pooled,
 }
-"""The audit of each class of mechanisms. The audit is that of the first class to which a mechanism belongs."""
+"""For each Python class of mechanisms, the function that audits them. A mechanism is audited by the function of the
+first class in this order to which it belongs.
+"""
 
 
 def audit_at_own_size(case: Replicate, trials: int) -> OneRunAudit | ModelAudit:
@@ -76,8 +78,8 @@ def audit_at_own_size(case: Replicate, trials: int) -> OneRunAudit | ModelAudit:
     mechanism trains a model by noisy gradient steps, else a `OneRunAudit`.
 
     Args:
-        case: one replicate (random repetition) of a scenario, with its users. trials: the least number of targets,
-        users whose labels or rows are guessed.
+        case: one replicate (random repetition) of a scenario, with its users. trials: the least number of targets
+        (users whose labels or rows are guessed).
 
     Raises:
         InputError: there is no attack on the mechanism.
@@ -93,7 +95,7 @@ def audit_at_own_size(case: Replicate, trials: int) -> OneRunAudit | ModelAudit:
 LARGEST_CLUSTER = 30
 """Largest number of users of a cluster that is attacked view by view."""
 LARGEST_COPY = 1_000_000
-"""Largest number of users of a cluster of which copies are attacked."""
+"""Largest number of users of a cluster whose copies are attacked."""
 FEWEST_TRIALS, MOST_TRIALS = 1_000, 10_000_000
 
 
@@ -101,9 +103,9 @@ FEWEST_TRIALS, MOST_TRIALS = 1_000, 10_000_000
 class Audit:
     """A finished audit of an exchange in small clusters.
 
-    scenario: its name. cluster_size, flip_prob, sampling_rate: n, α, θ. members: c, the number of users in the
-    coalition; 0: the observer is the learner alone. lemma9: the ε that Lemma 9 of the clustering paper (Esfandiari et
-    al.) states for this observer at the result's δ, or why there is none. conditions: the conditions under which the
+    scenario: the scenario's name. cluster_size, flip_prob, sampling_rate: n, α, θ. members: c, the number of users in
+    the coalition; 0: the observer is the learner alone. lemma9: the ε that Lemma 9 of the clustering paper (Esfandiari
+    et al.) states for this observer at the result's δ, or why there is none. conditions: the conditions under which the
     exact values hold. result: the result of the attack view by view. learned: the result of an attack on the same
     cluster in one run, by a classifier that learns from all submissions and their times; None for a coalition, or if it
     was left out.
@@ -151,14 +153,15 @@ def audit(
         exchange are binary.
         observer: "learner" or "coalition" (passive users of the cluster, pooled with the learner).
         members: c, number of users in the coalition, 1 to 5 and fewer than the cluster has; None: 1.
-        trials: clusters simulated in each of the two worlds (target's label 0 or 1), or targets in one run, 1,000 to
-        10,000,000.
+        trials: number of clusters simulated in each of the two worlds (target's label 0 or 1), or number of targets in
+        one run; 1,000 to 10,000,000.
         cluster_size: n, 2 to 1,000,000: copies of one cluster of n users are attacked; None: the scenario's own
         clusters.
-        epsilon: for clusters of at most 30 users, the ε at which δ is tested, below the ε of a single noisy label;
-        None: the ε at which the test has the most power.
+        epsilon: for clusters of at most 30 users, the ε at which δ is tested. It must be below the ε of a single noisy
+        label. None: the ε at which the test has the greatest power.
         data_dir: where data files are; None: the environment variable P2P_SIM_DATA.
-        learn: whether a classifier also attacks all submissions and their times, in clusters of at most 30 users.
+        learn: whether clusters of at most 30 users are also attacked by a classifier that uses all submissions and
+        their times.
 
     Raises:
         InputError: an argument is out of its range.
@@ -180,7 +183,7 @@ def audit(
         return audit_at_own_size(Replicate(scenario, 0, data_dir), trials)
     if cluster_size is not None and not 2 <= cluster_size <= LARGEST_COPY:
         raise InputError(f"--cluster-size {cluster_size}: must lie in 2..{LARGEST_COPY}")
-    if (size := cluster_size) is None:  # that of the smallest cluster
+    if (size := cluster_size) is None:  # then the size of the smallest cluster
         with one_thread():
             size = int(people_of(Replicate(scenario, 0, data_dir)).cluster_sizes.min())
     several = isinstance(scenario.mechanism, LabelExchangeConfig) and scenario.mechanism.asking.several
@@ -214,8 +217,9 @@ def _audit_small(
     Args:
         scenario: has the mechanism, network, δ and seed. size: n, the number of users of a cluster. colluders: number
         of users in a coalition with the learner; 0: the learner alone. trials: clusters in each of the two worlds.
-        epsilon: ε at which δ is tested; None: it is chosen. data_dir: folder of data files. learn: whether, without
-        faults and without a coalition, a classifier also attacks all submissions and their times.
+        epsilon: ε at which δ is tested; None: it is chosen. data_dir: folder of data files. learn: whether a classifier
+        that uses all submissions and their times is a second attack; it needs a network without faults, and is not made
+        for a coalition.
     """
     if colluders >= size:
         raise InputError(f"--members {colluders}: must be below the cluster size, {size}; the target is no member")
@@ -235,7 +239,7 @@ def _audit_small(
     attack = plan(views, delta, trials, epsilon)
     with one_thread():
         counts = run_worlds(attack, mechanism, Replicate(scenario, 0, data_dir))
-    # An attack on the same cluster in one run, by all submissions and their times.
+    # A second attack on the same cluster, in one run: it uses all submissions and their times.
     learned = None
     if learn and not colluders:
         events = Replicate(scenario.model_copy(update={"engine": "events"}), 0, data_dir)

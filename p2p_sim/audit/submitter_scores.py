@@ -1,4 +1,4 @@
-"""Scores that guess a target's label from who submits in its cluster: from parities, words and whole patterns.
+"""Scores that guess a target's label from who submits in the target's cluster: from parities, words and whole patterns.
 
 A *pattern* of a cluster is the set of its users who submit. A *word* says, for some of the users, whether each submits.
 The *parity* of a set of users is whether an odd number of them submits. In the protocol, each user decides
@@ -19,12 +19,15 @@ from p2p_sim.audit.one_run import Floats
 Bools = NDArray[np.bool_]
 Packed = NDArray[np.uint64]
 MOST_SUBSETS = 200_000
-"""Largest number of sets of users whose parity is looked at; these are all sets of at most k users, for some k."""
+"""Largest number of sets of users whose parity is looked at. All sets of at most k users are looked at; k is as large
+as this number allows.
+"""
 MOST_WORDS = 8
 """Largest number of words in a list."""
 WIDTH = 64
-"""Largest number of words of each length (number of users) that are made longer. In a cluster of at most 30 users, no
-word of one user is left out."""
+"""The search for words begins with words of one user and makes words longer by one user at a time. Of the words of each
+length (number of users), at most this number of the best are made longer. In a cluster of at most 30 users, no word of
+one user is left out, since there are at most 60."""
 FEWEST_HITS = 20
 """Smallest number of clusters in which a word must occur to be looked at."""
 LEAST_SIGMAS = 5.0
@@ -91,7 +94,8 @@ class Submitters:
 
     size: number of users of a cluster. parity: the score of the set of users whose parity reveals most. words: a list;
     in each cluster only the first word that occurs counts. patterns: all patterns that occurred, as binary numbers,
-    ascending. log_odds: each pattern's evidence for label 1.
+    ascending. log_odds: for each pattern, an estimate of ln Pr[pattern | 1] - ln Pr[pattern | 0], where 1 and 0 are the
+    target's label.
     """
 
     size: int
@@ -159,7 +163,7 @@ def best_parity(submits: Bools, labels: Bools) -> Parity:
         first = users[-1] + 1 if users else 0
         longer = parity ^ columns[first:]
         odd, odd_ones = _hits(longer), _hits(longer & ones)
-        # (Pr[odd | 1] - Pr[odd | 0]) in standard deviations
+        # how far Pr[odd | 1] and Pr[odd | 0] are apart, in standard deviations
         share = odd / trials
         spread = np.sqrt(np.maximum(share * (1.0 - share), 1.0 / trials) * (1.0 / of_one + 1.0 / of_zero))
         apart = np.abs(odd_ones / of_one - (odd - odd_ones) / of_zero) / spread
@@ -173,9 +177,10 @@ def best_parity(submits: Bools, labels: Bools) -> Parity:
 
 def word_list(submits: Bools, labels: Bools) -> tuple[Word, ...]:
     """Up to eight words that tell the targets' labels apart. A word says, for some users of a cluster, whether each
-    submits. Each next word is found in the clusters in which no earlier word occurs. Of the clusters in which a word
-    occurs, half should have a target with label 1. The chosen word is the one for which this number is the most
-    standard deviations away from half; it must be more than five away.
+    submits. Each next word is found in the clusters in which no earlier word occurs. If a word reveals nothing, the
+    target has label 1 in about half of the clusters in which the word occurs. The next word is the one for which the
+    number of clusters with label 1 is the most standard deviations away from half of them. It must be more than five
+    standard deviations away.
 
     Args:
         submits: (N, n) which of the n users of each of N clusters submit. labels: (N,) the targets' labels.
@@ -205,9 +210,10 @@ class PartialWord(NamedTuple):
 
 
 def best_word(submits: Bools, labels: Bools) -> Word | None:
-    """The best word found. A word says, for some users of a cluster, whether each submits. Of the clusters in which a
-    word occurs, half should have a target with label 1. The best word is the one for which this number is the most
-    standard deviations away from half. None if no word is more than five away.
+    """The best word found. A word says, for some users of a cluster, whether each submits. If a word reveals nothing,
+    the target has label 1 in about half of the clusters in which the word occurs. The best word is the one for which
+    the number of clusters with label 1 is the most standard deviations away from half of them. The result is None if no
+    word is more than five standard deviations away.
 
     The search is greedy: the 64 best words of each length are made longer by one more user, who submits or does not.
 
@@ -215,7 +221,7 @@ def best_word(submits: Bools, labels: Bools) -> Word | None:
         submits: (N, n) which of the n users of each of N clusters submit. labels: (N,) the targets' labels.
     """
     size = submits.shape[1]
-    columns = _packed(np.stack([~submits.T, submits.T], axis=1))  # (n, 2, words)
+    columns = _packed(np.stack([~submits.T, submits.T], axis=1))  # (n, 2, W), W integers of 64 bits
     ones = _packed(labels)
     best = PartialWord((), np.full_like(ones, np.iinfo(np.uint64).max), LEAST_SIGMAS)
     beam = [best]
@@ -233,9 +239,9 @@ def best_word(submits: Bools, labels: Bools) -> Word | None:
 
 def _longer(word: PartialWord, columns: Packed, ones: Packed) -> Iterator[PartialWord]:
     """Yields up to 64 words that add one more user to a given word, the best ones. A word says, for some users of a
-    cluster, whether each submits. Of the clusters in which a word occurs, half should have a target with label 1. The
-    more standard deviations this number is away from half, the better is the word. Words that occur in fewer than 20
-    clusters are left out.
+    cluster, whether each submits. If a word reveals nothing, the target has label 1 in about half of the clusters in
+    which the word occurs. The more standard deviations the number of clusters with label 1 is away from half of them,
+    the better is the word. Words that occur in fewer than 20 clusters are left out.
 
     Args:
         word: the given word. columns: (n, 2, W) for each of n users the clusters in which she does not submit, then

@@ -1,11 +1,12 @@
 """The audit of PATE: in each simulated run of the whole mechanism, one teacher's vote is a fair coin.
 
-The users of a run are invented, one for each teacher, so that a user's label is her teacher's vote. The audited
-mechanism itself assigns the users to the teachers, lets the teachers vote and adds the noise. The attacker knows all
-labels except the target's. A rehearsal with the claimed noise tries several splits of the other votes between the
-classes. The attack uses the split for which the results depend most on the target's vote. It guesses this vote from the
-likelihoods of the results, which the rehearsal estimates. Runs have independent noise, so that their targets are
-independent.
+In PATE, teachers learn from disjoint parts of the users' labels, and vote on the class of each query. The users of a
+run are invented, one for each teacher, so that a user's label is her teacher's vote. The target is the user whose
+teacher's vote is the coin. The audited mechanism itself assigns the users to the teachers, lets the teachers vote and
+adds the noise. The attacker knows all labels except the target's. Before the attack, a rehearsal simulates queries with
+the claimed noise. It tries several splits of the other votes between the classes. The attack uses the split for which
+the results depend most on the target's vote. It guesses this vote from the likelihoods of the results, which the
+rehearsal estimates. Runs have independent noise, so that their targets are independent.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,8 +42,8 @@ TOGETHER = 500
 
 
 def audit_votes(case: Replicate, trials: int, mechanism: PateConfig | None = None) -> OneRunAudit:
-    """The audit of PATE. There, teachers learn from disjoint parts of the labels and vote on queries. A query passes if
-    its noisy number of votes for the leading class is above a threshold; it is then answered with the class that has
+    """The audit of PATE. In PATE, teachers learn from disjoint parts of the labels and vote on queries. A query passes
+    if its noisy number of votes for the leading class is above a threshold; it is then answered with the class that has
     the largest noisy number of votes. In every run of the audit one teacher's vote is a fair coin. The attack guesses
     this coin from the results: which queries were answered, and with which class. The audit proves lower bounds of ε
     and δ, which are compared with the certified bounds.
@@ -69,8 +70,8 @@ class VoteResults:
     others: (K,) votes for each class, without the target's.
     gains: (K+1,) ln Pr[result | class 1] - ln Pr[result | class 0] for each class as the answer, and last for no
     answer.
-    evidence: approximately the symmetrised Kullback-Leibler divergence between the two distributions of all results of
-    a run.
+    evidence: approximately the symmetrised Kullback-Leibler divergence between the distributions of all results of a
+    run for the target's two votes.
     """
 
     others: Votes
@@ -79,9 +80,9 @@ class VoteResults:
 
 
 def best_results(mechanism: PateConfig, num_classes: int, seed: int) -> VoteResults:
-    """The votes of all teachers except one, chosen so that the noisy result of a query reveals most about the remaining
-    teacher's vote, class 0 or 1. Near ties, clear majorities and votes near the threshold are tried by simulating
-    queries with the claimed noise.
+    """The votes of all teachers except one, chosen so that the noisy result of a query reveals as much as possible
+    about the remaining teacher's vote, class 0 or 1. Near ties, clear majorities and numbers of votes near the
+    threshold are tried by simulating queries with the claimed noise.
 
     For K classes, the returned object has three fields. `others` (K,) has the numbers of these votes for each class.
     `gains` (K + 1,) has the log-likelihood ratio, vote 1 against vote 0, for each class as the answer and last for no
@@ -97,9 +98,9 @@ def best_results(mechanism: PateConfig, num_classes: int, seed: int) -> VoteResu
 
 
 def splits(mechanism: PateConfig, num_classes: int) -> Iterator[Votes]:
-    """Yields votes (K,), the numbers of votes for each of K classes by all teachers but one: near ties of classes 0 and
-    1, clear majorities of class 0, and numbers of votes for class 0 near the threshold that decides whether a query is
-    answered.
+    """Yields splits of the votes of all teachers except one. Each split (K,) has the number of votes for each of K
+    classes. There are splits with near ties of classes 0 and 1, with clear majorities of class 0, and with numbers of
+    votes for class 0 near the threshold that decides whether a query is answered.
     """
     others, line = mechanism.teachers - 1, round(mechanism.threshold * mechanism.teachers)
     tried = [*np.linspace(0, others, SPLITS).round().astype(int).tolist(), others // 2, line - 1, line]
@@ -138,7 +139,7 @@ def rehearsed(mechanism: PateConfig, others: Votes, queries: int, rng: np.random
 
 @dataclass(frozen=True)
 class PateTargets(RepeatedTargets):
-    """Targets, each with a whole run of the mechanism.
+    """Targets, each of whom has a whole run of the mechanism of her own.
 
     mechanism: what is attacked. rehearsal: what the attacker knows about the results.
     """
@@ -211,9 +212,9 @@ class VotesCurve(Account):
         return np.array([less.delta(epsilon).upper for epsilon in epsilons])
 
     def curves(self) -> dict[str, Floats]:
-        """The trade-off curve of the Gaussian mechanism that bounds all results of a run together, under its name in
-        the picture. At each of 201 type I errors, evenly spaced from 0 to 1, it has the smallest type II error of any
-        test of the target's vote.
+        """The trade-off curve of the Gaussian mechanism that bounds all results of a run together; the key is the
+        curve's name in the picture. At each of 201 type I errors, evenly spaced from 0 to 1, it has the smallest type
+        II error of any test of the target's vote.
         """
         import scipy
 

@@ -1,4 +1,4 @@
-"""Checks of plug-ins: of the values that their methods return, the arguments that these take, and class attributes."""
+"""Checks of plug-ins: of values that methods return, of arguments that methods take, and of class attributes."""
 
 import inspect
 from difflib import get_close_matches
@@ -15,7 +15,7 @@ def require(method: str, right: bool, wanted: str) -> None:
 
     Args:
         method: the beginning of the message, which names the plug-in and the method. right: whether the result is
-        right. wanted: the end of the message: what the result must be.
+        right. wanted: the end of the message, which says what the result must be.
     """
     if not right:
         raise InputError(f"{method}{wanted}")
@@ -73,9 +73,9 @@ def wrong_attribute(derived: type, base: type) -> str:
 
 
 def misfit(derived: type, base: type) -> str:
-    """The part of a message that names a class's first wrong public method: it does not take the arguments of the base
-    class's method, or its name is nearly that of a base class's method and probably misspelt. Empty if no method is
-    wrong.
+    """The part of a message that names the first wrong public method of a class; empty if no method is wrong. A method
+    is wrong if it does not take the arguments of the base class's method, or if its name is nearly that of a base
+    class's method and so probably misspelt.
 
     >>> class Base:
     ...     def fit(self, features, weights): ...
@@ -88,7 +88,7 @@ def misfit(derived: type, base: type) -> str:
     >>> misfit(Misspelt, Base)
     'fits is no method that is called: is it meant to be fit?'
     """
-    # names of the bases' methods that the class does not override; it may have misspelt one of them
+    # names of the bases' methods that the class does not override; the class may have misspelt one of these names
     taken = {*vars(derived), *dir(BaseModel)}
     left = [name for cls in (*derived.__mro__[1:], base) for name in dir(cls) if name not in taken]
     for name, method in inspect.getmembers_static(derived, inspect.isfunction):

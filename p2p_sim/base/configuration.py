@@ -110,7 +110,7 @@ def refusal(error: ValidationError, model: type[Config]) -> InputError:
 
 def _fault(fault: ErrorDetails, model: type[Config]) -> str:
     """The one-line message about one fault that Pydantic found: the key, its value, and what is allowed."""
-    # in tagged unions a location has the tag after the field's name, as in population.digits.task; it is left out
+    # in tagged unions a location has the tag after the field's name, as in population.digits.task; the tag is left out
     parts = [str(part) for part in fault["loc"]]
     if len(parts) > 1 and parts[0] in ("population", "clusters", "mechanism", "learner"):
         parts = [parts[0], *parts[2:]]
@@ -155,8 +155,8 @@ def _tables(model: type[Config], location: Sequence[int | str]) -> list[dict[str
     """The nodes of the JSON Schema of `model` that describe one table of a file, so that messages can list the table's
     keys; none if a plug-in defines the table.
 
-    location: the keys and list indices that lead from the file to the table, such as ("population", "digits"). Where
-    the key `kind` of a table chooses which keys it has, the kind may follow the table's key, as here.
+    location: the keys and list indices that lead from the file to the table, such as ("population", "digits"). If the
+    key `kind` of a table decides which keys the table has, the kind may follow the table's key, as "digits" does here.
     """
     schema = _schema(model)
     branches = list(_branches(schema, schema))

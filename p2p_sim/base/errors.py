@@ -74,7 +74,9 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 
 
 def is_a(value: object) -> str:
-    """The part of a message that states a wrong value and its type, such as "= 0.1 (float)" or "is a Graph"."""
+    """The part of a message that states a wrong value and its type, such as "= 0.1 (float)", or only its type: "is a
+    Graph".
+    """
     kind = type(value).__name__
     plain = isinstance(value, str | int | float | list | tuple | dict | None)
     return f"= {shortened(repr(value))} ({kind})" if plain else f"is a {kind}"

@@ -54,8 +54,8 @@ def _place_of(name: str) -> tuple[str, Path] | None:
     """The shortest beginning of a dotted name that is a module or package with code, and its file or folder. None if
     there is none.
 
-    Packages without code are passed over: they are namespaces, which several packages may share. The module itself is
-    not imported.
+    Packages without code are passed over: they are namespaces, which several installed packages may share. The module
+    itself is not imported.
     """
     parts = name.split(".")
     for count in range(1, len(parts) + 1):

@@ -145,8 +145,8 @@ def method_of(offer: Offer | None, owner: object, method: str) -> str:
 
 
 def kinds_of(config: type[Config]) -> tuple[Any, ...]:
-    """The values that a configuration class allows for the key `kind` by the annotation `Literal[...]`; empty without
-    it.
+    """The values that a configuration class allows for the key `kind` by the annotation `Literal[...]`; empty if it has
+    no such annotation.
     """
     return get_args(config.model_fields["kind"].annotation)
 
@@ -162,7 +162,7 @@ def checked_kind(named: str, config: Any, base: type[C], kind: str) -> type[C]:
 
     Raises:
         PlugInError: `config` is no class derived from `base`, has another kind, leaves an abstract method undefined, or
-        has a member that does not fit that of the base, such as a method with other arguments.
+        has a member that does not fit that of the base class, such as a method with other arguments.
     """
     if not (isinstance(config, type) and issubclass(config, base)):
         raise PlugInError(f"{named} must be a class derived from {base.__module__}.{base.__qualname__}")
@@ -233,9 +233,9 @@ class PlugIns:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """The pydantic schema by which a value is checked against one of several configuration classes, chosen by its
-        key `kind`. Each of p2p-sim's own kinds has a schema of its own. All other kinds share one schema. Whenever a
-        value is checked, this one looks for an installed plug-in of the value's kind, so that plug-ins are imported
-        only when they are used.
+        key `kind`. Each of p2p-sim's own kinds has a schema of its own. All other kinds share one schema. Whenever the
+        shared schema checks a value, it looks for an installed plug-in of the value's kind, so that plug-ins are
+        imported only when they are used.
 
         Args:
             source: the annotated union of p2p-sim's own classes, or their base class. handler: makes the schema of a

@@ -30,8 +30,8 @@ class Show(Protocol):
     """The type of a function that long work calls to show its progress."""
 
     def __call__(self, finished: int, total: int, more: str = "", news: bool = False) -> None:
-        """Show that `finished` of `total` things are done, followed by the text `more`. With `news`, a plain line is
-        printed at once instead of every ten seconds.
+        """Show that `finished` of `total` things are done, followed by the text `more`. If `news` is true, a plain line
+        is printed at once; otherwise lines are printed every ten seconds.
         """
 
 

@@ -1,4 +1,4 @@
-"""Finds scenario and sweep files by name: files that come with p2p-sim, and the user's own files."""
+"""Finds scenario and sweep files by name: files that come with p2p-sim, and files of the person who runs it."""
 
 import contextlib
 import importlib.metadata
@@ -50,14 +50,14 @@ def named(name: str, sweep: bool) -> Path | None:
 
 
 def find_scenario(name: str | Path, sweep: bool = False, folder: Path = Path()) -> Path:
-    """The path of the scenario or sweep file that a user names.
+    """The path of the scenario or sweep file that has a given name or path.
 
-    A path is taken as it is. For a name, the user's own file <name>.toml is preferred to the shipped file of this name.
+    A path is taken as it is. For a name, a file <name>.toml in `folder` is preferred to the shipped file of this name.
 
     Args:
         name: a path, such as mine.toml, or a name, such as quickstart or network/loss.
         sweep: look among the shipped sweeps first.
-        folder: where the user's own files are; default: the current directory.
+        folder: where the files of the person who runs p2p-sim are; default: the current directory.
 
     Raises:
         InputError: `name` is no path, and no file has this name.

@@ -1,10 +1,12 @@
 """What makes a run the same everywhere: named, independent random streams from one seed, and one numerical thread.
 
-A stream is addressed by (seed, replicate, purpose, shard, attempt). A replicate is one random repetition, and a shard
-is a group of whole clusters that is simulated at once. So a user's random numbers do not depend on the order of events,
-on faults or on other shards. Two mechanisms on the same replicate have the same users and the same network, and draw
-their noise from the same numbers. A further number, the noise salt, changes all streams except those that fix who the
-users are. The numbers are for simulation: they are not cryptographic noise and must not protect anyone's real label.
+A stream is addressed by (seed, replicate, purpose, shard, attempt). A replicate is one random repetition, the purpose
+is a text that says what the numbers are for, and a shard is a group of whole clusters that is simulated at once. An
+attempt is a further number, such as that of a repeated request. So a user's random numbers do not depend on the order
+of events, on faults or on other shards. Two mechanisms on the same replicate have the same users and the same network,
+and draw their noise from the same numbers. A further number, the noise salt, changes all streams except those that fix
+who the users are, who knows whom, and which roles users have. The random numbers are for simulation: they are not
+cryptographic noise and must not protect anyone's real label.
 """
 
 import hashlib
@@ -25,8 +27,8 @@ BLOCK = 65_536
 of draws."""
 
 CACHED = 8_192
-"""How many random numbers are computed at a time, so that intermediate results stay in the cache; no number depends on
-it."""
+"""How many random numbers are computed at a time, so that intermediate results stay in the cache. No random number
+depends on this constant."""
 OF_THE_USERS = frozenset({"law", "population", "holdout", "clusters", "overlay"})
 """Purposes that a noise salt leaves alone: who the users are and who knows whom. It also leaves alone all purposes that
 begin with "role-"."""
@@ -127,7 +129,7 @@ class Uniforms:
     """A stream of uniform numbers, each of which is computed from its index alone.
 
     All streams lie on SplitMix64's single cycle of 2**64 states, at random places. If at most L numbers of each of S
-    streams are used, two streams overlap with probability below S² L / 2**64.
+    streams are used, the probability that some two of the streams overlap is below S² L / 2**64.
 
     Args:
         state: the generator's state before number 0, 0 to 2**64 - 1.
@@ -166,9 +168,10 @@ def splitmix64(state: int, index: NDArray[np.integer]) -> NDArray[np.uint64]:
 def bernoulli(rng: np.random.Generator, probability: float, size: int) -> NDArray[np.bool_]:
     """`size` independent bits, each True with `probability` in [0, 1], exact to 2**-69.
 
-    The threshold is the probability. A random 16-bit word decides, unless it equals the threshold's leading 16 bits;
-    then a fresh 53-bit number is compared with the rest of the threshold. This is three times faster than comparing
-    doubles. Unlike a comparison in single precision, it is right for probabilities such as 1e-6.
+    The probability is the threshold, below which a random number makes a bit True. A random 16-bit integer is compared
+    with the threshold's leading 16 bits. If the two are equal, a fresh 53-bit number is compared with the rest of the
+    threshold. This method is three times faster than comparing doubles. Unlike a comparison in single precision, it is
+    right for probabilities such as 1e-6.
     """
     if not 0.0 <= probability <= 1.0:
         raise ValueError(f"probability = {probability}: must lie in [0, 1]")

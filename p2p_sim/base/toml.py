@@ -78,9 +78,9 @@ def parse_overrides(overrides: Iterable[str]) -> list[tuple[str, Any]]:
 
 
 def check_either(changes: Iterable[tuple[str, Any]], option: str = "--set ") -> None:
-    """Raise InputError if changes of a scenario set two keys of which it may have only one. Without this check, the
-    later change would win silently. Each of these keys fixes the amount of noise: mechanism.target_epsilon,
-    mechanism.flip_prob, mechanism.noise_multiplier and mechanism.randomizer.epsilon.
+    """Raise InputError if changes of a scenario set two keys of which a scenario may have only one. Without this check,
+    the later change would win silently. There are four such keys, each of which fixes the amount of noise:
+    mechanism.target_epsilon, mechanism.flip_prob, mechanism.noise_multiplier and mechanism.randomizer.epsilon.
 
     Args:
         changes: dotted keys and their values; a value may be a table with such keys. option: the text before each
@@ -113,13 +113,14 @@ def parse_override(override: str) -> tuple[str, Any]:
     word.
 
     Raises:
-        InputError: the text has no key or no "=", or its value is neither of these; a hint says to put text in quotes.
+        InputError: the text has no key or no "=", or its value is neither a TOML value nor a bare word; the message
+        says to put text in quotes.
     """
     key, equals, text = override.partition("=")
     key = key.strip()
     if not equals or not key:
         raise InputError(f"--set {override}: must read key=value, such as mechanism.flip_prob=0.2")
-    # a document of one key: a line break in the text would add a second key, which is refused below
+    # the text is read as a document with one key; a line break in it would add a second key, which is refused below
     try:
         value = parsed(f"value = {text.strip()}")
     except ValueError:
@@ -142,7 +143,7 @@ def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
     mechanism.noise_multiplier and mechanism.randomizer.epsilon. Setting one of them removes the other three.
 
     Raises:
-        InputError: a part of the key before the last is no table.
+        InputError: a part of the key before the last part names no table.
     """
     for alternative in EITHER if key in EITHER else ():
         drop_key(tree, alternative)

@@ -60,8 +60,8 @@ def partial_of(path: Path) -> Path:
 
 @contextmanager
 def in_place_of(path: Path) -> Iterator[Path]:
-    """A context with a temporary path. The file there replaces `path` if the work in the context succeeds; else it is
-    removed.
+    """A context with a temporary path. The file there replaces `path` if the work in the context succeeds; otherwise
+    that file is removed.
     """
     partial = partial_of(path)
     try:

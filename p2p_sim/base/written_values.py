@@ -71,8 +71,8 @@ def as_text(cell: object) -> object:
 
 
 def without_formulas(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """The table as it is written to a CSV file: names of columns, and texts in cells, that a spreadsheet could run as a
-    formula get an apostrophe in front.
+    """The table as it is written to a CSV file: the name of a column, or a text in a cell, gets an apostrophe in front
+    if a spreadsheet could run it as a formula.
     """
     import pandas as pd
     from pandas.api.types import is_numeric_dtype

@@ -16,8 +16,8 @@ def for_run(scenario: Scenario, workers: int | None, split: str | None, dask: st
     processes of this machine, or on a Dask cluster.
 
     Args:
-        scenario: what runs. workers: number of local processes; None: one per core, but no more at a time than memory
-        allows. split: "shards", if the processes share the work of each replicate, each taking groups of whole
+        scenario: what runs. workers: number of local processes; None: one for each core, but no more at a time than
+        memory allows. split: "shards", if the processes share the work of each replicate, each taking groups of whole
         clusters; None: each works on replicates of its own. dask: address, or scheduler's file, of a Dask cluster;
         None: this machine.
 

@@ -139,7 +139,7 @@ def _exports(
         return {}
     from p2p_sim.results import release_export
 
-    # the paths are checked first, then whether the scenario has what would be written
+    # the paths are checked first; then it is checked whether the scenario has what would be written
     exports: dict[Path, Callable[[Scenario, Path, Path | None], int]] = {}
     for option, path, write in (
         ("--export", export, release_export.export_release),
@@ -282,9 +282,9 @@ def check_bounds(
 
 
 def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> list[str]:
-    """Lines about a valid scenario or sweep file: the hash that identifies the scenario or, for a sweep, the number of
-    its points (combinations of values), then remarks on the user's own data. Warnings about the file go to standard
-    error.
+    """Lines about a valid scenario or sweep file. The first has the hash that identifies the scenario or, for a sweep,
+    the number of its points (combinations of values). Remarks follow on tables of the person who runs the command.
+    Warnings about the file go to standard error.
 
     Args:
         file: path or name of the file. overrides: texts KEY=VALUE that change keys; None: no changes. data_dir:
@@ -299,7 +299,8 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
     from p2p_sim.sweeps import load_sweep
 
     file = located(file)
-    # advice is given for replicates with the user's own table or a plug-in's mechanism, not for shipped ones
+    # advice is given for replicates whose table belongs to the person who runs the command, or whose mechanism is a
+    # plug-in's, not for shipped ones
     if "axes" not in read_toml(file):
         replicate = Replicate(load(file, overrides, None), data_dir=data_dir)
         uncommon = replicate.scenario.population.own or replicate.scenario.mechanism_claimed_by

@@ -1,4 +1,6 @@
-"""The command that writes a first scenario file: a copy of an existing one, or one for the user's own table."""
+"""The command that writes a first scenario file: a copy of an existing scenario, or a scenario for somebody's own
+table.
+"""
 
 import json
 import math
@@ -119,8 +121,8 @@ kind = "logistic_regression"
 delta = {delta:<23}# far below 1/(number of users)
 """
 MOST_CLUSTERS = 100
-"""The largest number of clusters that is proposed: with more than 10,000 users, larger clusters lower ε and lose little
-accuracy."""
+"""The largest number of clusters that is proposed. It matters if there are more than 10,000 users: then larger clusters
+lower ε, and cost little accuracy."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,7 @@ def copied(name: str, start: str) -> NewScenario:
     """
     from p2p_sim.scenario import Scenario
 
-    # the text, with the new name in the first line that sets a name
+    # the first line of the text that sets a name gets the new name
     path, source = _target(name), find_scenario(start)
     text, tree = source.read_text(encoding="utf-8"), read_toml(source)
     if "axes" in tree:
@@ -172,11 +174,11 @@ def copied(name: str, start: str) -> NewScenario:
 
 
 def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, str] | None = None) -> NewScenario:
-    """Write a scenario for the user's own table to the current directory.
+    """Write a scenario for a table, which the person who runs the command owns, to the current directory.
 
     Args:
-        name: name of the scenario. data: the table. label: the column of labels. stated: those of "separator",
-        "decimal", "thousands" and "encoding" that the user gave, with their values.
+        name: name of the scenario. data: the table. label: the column of labels. stated: the values of "separator",
+        "decimal", "thousands" and "encoding", as far as the person who runs the command gave them.
 
     Raises:
         InputError: the table cannot be used, or NAME.toml exists; nothing is written then.

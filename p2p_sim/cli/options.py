@@ -189,8 +189,8 @@ FIGURES = (".png", ".pdf", ".svg")
 def check_file(option: str, path: Path | None, endings: tuple[str, ...]) -> None:
     """Raise InputError if a file for an option's output has an ending that is not allowed, or cannot be written.
 
-    option: the option's name, which the message has. path: the file; None is allowed. endings: the allowed endings,
-    such as ".png".
+    option: the option's name, for messages. path: the file; None is allowed. endings: the allowed endings, such as
+    ".png".
     """
     if path is None:
         return

@@ -1,4 +1,4 @@
-"""The commands that say how private an exchange is, and the command that attacks it."""
+"""The commands that say how private an exchange is, and the command that attacks a mechanism."""
 
 import sys
 import warnings

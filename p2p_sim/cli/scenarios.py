@@ -21,8 +21,8 @@ EXAMPLE = EXAMPLES / "own_mechanism"
 
 
 def located(name: Path, sweep: bool = False) -> Path:
-    """The path of the file that a command's argument names. If it is a shipped file that was found by its name, a note
-    on standard error says so.
+    """The path of the file that a command's argument names. If this file comes with p2p-sim and was found by its name,
+    a note on standard error says so.
 
     name: name of a scenario or sweep, or a path. sweep: whether a name means a shipped sweep rather than a scenario, if
     both exist.
@@ -34,7 +34,7 @@ def located(name: Path, sweep: bool = False) -> Path:
 
 
 def papers() -> list[str]:
-    """The BibTeX keys of the papers, which the shell offers when it completes an option."""
+    """The BibTeX keys of the papers. The shell offers these keys when it completes the option --paper."""
     from p2p_sim.sweeps import PROJECT, references
 
     return [key for key in references() if key != PROJECT]
@@ -228,8 +228,8 @@ def _check_files(data_sets: "Sequence[DataSet]", directory: Path | None, named: 
     """Compare the files of data sets with their check figures (SHA-256), and end the command with status 1 if there are
     faults.
 
-    directory: where the files are; None is refused. named: whether the user named the data sets; if not, a data set
-    without any file is no fault.
+    directory: where the files are; None is refused. named: whether the person who runs the command named the data sets;
+    if not, a data set without any file is no fault.
     """
     from p2p_sim.cli.printing.lists import print_check
     from p2p_sim.population import check

@@ -111,7 +111,7 @@ NOBODY = AdversariesConfig()
 
 @dataclass(frozen=True)
 class Roles:
-    """The roles of a shard's users, arrays (m,) with an entry for each user.
+    """The roles of the users of a shard (a group of whole clusters), as arrays (m,) with an entry for each user.
 
     member: whether she pools what she sees with the learner. silent: whether she never answers. answer: the class that
     she always answers; -1: her noisy label; -2: the class after her noisy label. prober: whether she asks all users of

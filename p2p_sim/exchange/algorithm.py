@@ -2,9 +2,9 @@
 
 Users who ask several peers pass on the commonest of these peers' noisy labels.
 
-This function is the definition of the exchange. The module `engines` draws all submissions at once from the same law;
-the modules `processes` and `batched_exchange` send the messages over a network. Tests compare all of these with this
-function.
+The function `label_exchange` is the definition of the exchange. The module `engines` draws all submissions at once from
+the same law; the modules `processes` and `batched_exchange` send the messages over a network. Tests compare all of
+these with this function.
 """
 
 from collections import Counter

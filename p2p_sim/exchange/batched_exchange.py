@@ -4,8 +4,8 @@ A user starts and asks a peer of her cluster for the peer's noisy label. If the 
 label to the learner with probability θ. A noisy label is drawn once, and every request for it gets the same answer. If
 no reply comes in time, her request expires. The network's setting `on_timeout` says what she does then: she asks again,
 submits her own noisy label, or submits nothing. What happens to a user depends on her own draws and on who is online,
-never on other users' messages. If she asks several peers, she asks all at once. Once each of these peers has replied or
-been given up, she submits the commonest label among the replies.
+never on other users' messages. Where users ask several peers, a user asks all of them at once. Once each of these peers
+has replied or been given up, she submits the commonest label among the replies.
 """
 
 import gc
@@ -35,7 +35,8 @@ SEEN_AS = {PROBE: REQUEST, CONFESSION: REPLY}
 
 
 def message_kind(event: int, attempt: int = 0, copy: int = 0, hop: int = 0) -> int:
-    """One number for an event of the exchange with its details, by which the engine tells kinds of messages apart.
+    """The number by which the engine tells kinds of messages apart. It encodes an event of the exchange and its
+    details.
 
     Args:
         event: 0 a user starts, 1 request, 2 reply, 3 submission, 4 time-out of a request, 5 an adversary's request
@@ -194,8 +195,9 @@ class ShardExchange(ExchangeRun):
             self._post(REPLY, users, times, attempt=attempt, copy=number, ends=(node, users), only=serves)
 
     def _on_reply(self, users: Users, times: Times, attempt: int, copy: int) -> None:
-        """Handle replies that arrive at the users (m,) who asked, at times (m,), seconds. The first reply to each
-        request that comes before its time-out counts; then its user has her label. Users who are offline get nothing.
+        """Handle replies that arrive at the users (m,) who asked, at times (m,), seconds. For each request, the first
+        reply that comes before the request's time-out counts; with it the user has her label. Users who are offline get
+        nothing.
 
         Args:
             attempt: number of the request among all requests of its user, from 0. copy: number of the copy of the
@@ -203,7 +205,8 @@ class ShardExchange(ExchangeRun):
         """
         j = self.journey
         users, times = self._met(j.online(users, times), [users, times])
-        # if `_once`, without records or corruption, peers and labels are looked up only for what reaches the learner
+        # peers and labels are looked up later, and only for what reaches the learner, if `_once` is set and messages
+        # are neither recorded nor corrupted
         peers = label = None
         if self.ledger.records or not self._once or self._contents is not None:
             peers = j.path(users, attempt)[-1]
@@ -223,7 +226,7 @@ class ShardExchange(ExchangeRun):
         self, users: Users, times: Times, attempt: int, copy: int
     ) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
         """Two masks (m,) over m replies. The first marks replies that are the first to their request and come in time
-        (None: all). The second marks those that come after the time-out (None: none).
+        (None: all). The second marks replies that come after the time-out (None: none).
 
         Args:
             users: (m,) who asked. times: (m,) of arrival, seconds. attempt: number of the request among all requests of
@@ -269,8 +272,8 @@ class ShardExchange(ExchangeRun):
         Args:
             users: (m,) who asked. times: (m,) when each has her label, seconds. attempt: number of the request among
             all requests of its user, from 0. label: (m, ...) the labels that they got; None: labels are looked up only
-            when submissions arrive. source: (m,) whose label each user got; None: that of the peer whom she was drawn
-            to ask first. own: whether the users took their own labels, since no reply came.
+            when submissions arrive. source: (m,) whose label each user got; None: the label of the peer who was drawn
+            first for her. own: whether the users took their own labels, since no reply came.
         """
         if self._questions is None:
             if self._contents is not None and label is not None:
@@ -282,7 +285,8 @@ class ShardExchange(ExchangeRun):
         self._submit_majority(self._questions, self._questions.settle(users, times))
 
     def _submit_majority(self, questions: Questions, settled: Users) -> None:
-        """Pass on the commonest label among her replies, for each user who asked several peers and now waits for none.
+        """For each user who asked several peers and now waits for none of them, pass on the commonest label among her
+        replies.
 
         questions: the replies to all users so far. settled: numbers of these users.
         """
@@ -298,7 +302,7 @@ class ShardExchange(ExchangeRun):
 
         Args:
             users: (m,) who submit. times: (m,) when each has her label, seconds. source: (m,) whose labels they are;
-            None: those of the peers whom the users were drawn to ask first. own: (m,) which labels are the users' own,
+            None: the labels of the peers who were drawn first for the users. own: (m,) which labels are the users' own,
             because no reply came; None: none.
         """
         j = self.journey
@@ -318,7 +322,7 @@ class ShardExchange(ExchangeRun):
             self._post(SUBMISSION, users, times, copy=copy)
 
     def _on_submission(self, kind: int, users: Users, times: Times) -> None:
-        """Handle labels that reach the learner: it takes the first from each user, and notes when that came.
+        """Handle labels that reach the learner: it takes the first label from each user, and notes the time of arrival.
 
         Args:
             kind: the number of this kind of message, which also tells whether it is a duplicate by the network. users:
@@ -334,9 +338,9 @@ class ShardExchange(ExchangeRun):
         self.arrival[users] = np.minimum(self.arrival[users], times)
 
     def _prober(self, prober: int, environment: simpy.Environment) -> Generator[simpy.Event, None, None]:
-        """A SimPy process, which yields the events that it waits for: an adversary asks the other users of her cluster
-        one after another, at a fixed interval and when she is online. prober: her number, from the shard's first user.
-        environment: SimPy's clock.
+        """The SimPy process of an adversary, the prober, who asks the other users of her cluster one after another, at
+        a fixed interval and when she is online. It yields the events for which it waits. prober: the prober's number,
+        from the shard's first user. environment: SimPy's clock.
         """
         # `moment`: when the next probe is due or, if the adversary is offline then, when she is back to send it
         moment, me, bounds = 0.0, np.array([prober], dtype=np.int32), self._shard.offsets

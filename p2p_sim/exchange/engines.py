@@ -241,7 +241,7 @@ class Exchange:
 
         Args:
             population: the users. network: the network, already drawn for these users. record: keep every delivered
-            message. shards: those to be run.
+            message. shards: the shards to be run.
         """
         size = -(-self.randomizer.payload_bits // 8)  # whole bytes that hold the payload's bits
         bandwidth_bps = network.config.learner_bandwidth_bps

@@ -97,12 +97,14 @@ class Traffic:
     """Counts of messages and requests in one run, all shards together.
 
     protocol_events: users' starts, messages delivered and requests that expired. fetches: requests; of these,
-    `answered` got a reply in time, `expired` did not, and `failed` will never get one, where no time-out is set.
+    `answered` got a reply in time. Of the others, `expired` ran into their time-out; if no time-out is set, `failed`
+    never get a reply.
     late_replies: replies that came after their request had expired.
-    messages_sent: messages that users sent, each step of a walk counted. messages_duplicated: copies that the network
-    made. messages_lost, messages_undelivered, messages_delivered: how many of all these messages and copies were lost
-    on the way, came to a receiver who was offline, and were delivered. bytes_sent: size of the messages that users
-    sent. learner_messages, learner_bytes: what reached the learner, in time or late.
+    messages_sent: messages that users sent; a request that other users forward counts once for each step.
+    messages_duplicated: copies that the network made. messages_lost, messages_undelivered, messages_delivered: how many
+    of all these messages and copies were lost on the way, came to a receiver who was offline, and were delivered.
+    bytes_sent: size of the messages that users sent. learner_messages, learner_bytes: what reached the learner, in time
+    or late.
     fallbacks: users who passed on their own label because no reply came. retries: requests, counted in `fetches` too,
     that repeat an expired request. departed: users whose request expired and who never came online again.
     completion_time_s: when the last message was delivered or the last request expired, seconds.
@@ -207,14 +209,15 @@ class Ledger:
 
         Args:
             kind: 1 request, 2 reply, 3 submission. messages: the m messages, with sender, receiver and time of sending.
-            goes: (m,) which messages are not lost; None: all. arrives: (a,) when the a messages that are not lost come
-            to their receivers, seconds. source: for every user of the shard, the user whose label she passes on to the
-            learner.
+            goes: (m,) which messages are not lost; None: all. arrives: when each message that is not lost comes to its
+            receiver, seconds, in the order of these messages. source: for every user of the shard, the user whose label
+            she passes on to the learner.
         """
         size, first, learner = messages.user.size, np.int32(self._first), messages.leg == "submission"
         coming = np.full(size, np.inf)  # infinity: the message is lost
         coming[slice(None) if goes is None else goes] = arrives
-        # whose label it is: a submission carries that of the user who answered its sender, a reply the sender's own
+        # whose label it is: a submission carries the label of the user who answered its sender, a reply its sender's
+        # own label
         owner = source[messages.user] if learner else messages.sender
         none = np.full(size, -1, dtype=np.int32)
         self._sent.append(
@@ -287,7 +290,8 @@ class ExchangeRun(ABC):
         )
         self.ledger = Ledger(shard.start, record)
         self.source = self.journey.choices.peer
-        """(m,) for each user, whose label she passes on; it has a meaning only if a submission of hers arrives."""
+        """(m,) for each user, whose label she passes on; the entry has a meaning only if a submission of hers
+        arrives."""
         self.fallback = np.zeros(shard.size, dtype=np.bool_)
         """(m,) which users pass on their own label because no reply came."""
         self.arrival = np.full(shard.size, NEVER)
@@ -307,7 +311,7 @@ class ExchangeRun(ABC):
 
     @property
     def arrivals(self) -> Floats:
-        """Times at which submissions come to the learner's link, seconds, in order of user."""
+        """Times at which submissions come to the learner's network connection, seconds, in order of user."""
         times: Floats = self.arrival[np.isfinite(self.arrival)]
         return times
 

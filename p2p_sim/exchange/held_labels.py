@@ -1,4 +1,4 @@
-"""Labels in the batched engine: payloads of messages that faults may change, and replies of several peers."""
+"""Labels in the batched engine: contents of messages, which faults may change, and replies of several peers."""
 
 from typing import Any, NamedTuple
 
@@ -22,7 +22,8 @@ class Majority(NamedTuple):
 
 
 class MessageContents:
-    """The payloads of one shard's messages on a network whose faults change payloads.
+    """The payloads (labels or other contents) of messages on a network whose faults change payloads. The messages are
+    those of one shard, a group of clusters that is simulated at once.
 
     Args:
         payload: (m, ...) what each user answers when she is asked. faults: the network's faults. num_classes: number K
@@ -34,8 +35,8 @@ class MessageContents:
         self.held, self.submitted = payload.copy(), payload.copy()
         """(m, ...) the payload that each user passes on, and the payload that the learner got first from her."""
         self.coming: dict[int, Payload] = {}
-        """For each kind of message: (m, ...) the payloads with which its messages arrive, by the user who asks or
-        submits."""
+        """For each kind of message an array (m, ...): the payloads with which its messages arrive. Its entries are in
+        the order of the users who ask or submit."""
 
     def send(self, kind: int, messages: InTransit) -> None:
         """Note the payloads with which the messages of one kind will arrive; faults of the network may have changed
@@ -54,7 +55,7 @@ class MessageContents:
 
 
 class Questions:
-    """The replies to users' questions, for users who ask several peers. Each peer is asked one question.
+    """The replies to users' questions, if users ask several peers. Each question of a user goes to one peer.
 
     numbers: (m,) number of questions of each user; most: the largest of these numbers. labels, peers: (m, most) label
     and sender of each reply. settled: (m,) how many of a user's questions have a reply or were given up. last_s: (m,)

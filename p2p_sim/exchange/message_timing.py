@@ -73,7 +73,7 @@ class MessageTiming:
         self.start *= config.start_window_s
         if availability is not None:
             self.start = availability.next_online(everybody, self.start)
-        # whom each user asks first, and whether she submits; whom she may ask from a gossip view depends on the time
+        # whom each user asks first, and whether she submits; in a gossip view, the peer depends on the time
         view = config.peers if isinstance(config.peers, GossipView) else None
         self._peers = Peers(shard, streams, overlay, self.hops, view)
         blocks = list(self._peers.choices(sampling_rate))
@@ -97,7 +97,8 @@ class MessageTiming:
         self.certain = not any((lost, limited, churns, self._silent, isolated))
         """Whether every request is answered."""
         self.matters = any((self._silent, churns, overlay is not None, self.copies > 1, self.faults.ask_ends))
-        """Whether it matters which peer a request reaches: she may be silent, offline or far away, or answer twice."""
+        """Whether it matters which peer a request reaches, since a peer may be silent, offline or far, or answer
+        twice."""
 
     # -- choices -----------------------------------------------------------------------------------------------------
 
@@ -182,7 +183,8 @@ class MessageTiming:
             adversary who asks everybody, and its answer, the "confession". users: (m,) the user to whose request or
             submission each message belongs. sent: (m,) times of sending, seconds. attempt: number of the request among
             all requests of its user, from 0. copy: number of the copy. A request and its duplicate by the network have
-            0 and 1. The reply to the request and its duplicate have 0 and 1, those to the request's duplicate 2 and 3.
+            0 and 1. The reply to the request has 0 and its own duplicate 1; the reply to the request's duplicate has 2
+            and its own duplicate 3.
             hop: number of the step of a request's random walk, from 0. ends: sender and receiver of each message, (m,)
             each; None: no loss or delay depends on them.
         """
@@ -192,7 +194,9 @@ class MessageTiming:
         )
 
     def travel(self, messages: InTransit) -> Floats:
-        """Travel times (m,), seconds: the sum of latency, delays of faults, the sender's link and the distance."""
+        """Travel times (m,), seconds: sums of the latency and of delays by faults, by the sender's bandwidth and by
+        distance.
+        """
         m = messages
         if m.attempt == m.copy == m.hop == 0 and m.leg in LEGS:
             times = self.first_times[m.leg][m.user]
@@ -217,8 +221,8 @@ class MessageTiming:
         copy, 0 to 3, since request and reply may each be duplicated. Only replies before the request's time-out count.
         The time is infinite if none comes.
 
-        Both are computed from the messages' random numbers without a simulation, since no user's messages depend on
-        those of another user.
+        Both results are computed from the messages' random numbers without a simulation, since no user's messages
+        depend on the messages of another user.
 
         Args:
             users: (m,) who ask. attempt: number of the request among all requests of its user, from 0. path: whom the
@@ -275,13 +279,13 @@ class MessageTiming:
 
     def arrives(self, users: Users, times: Floats, late: Bools | None = None) -> Bools:
         """Which of m users' submissions would arrive, (m,), if each user sent one. A submission must arrive by the
-        deadline; for a user whose submission was late in the run, it must arrive after the deadline. The learner's link
-        has no queue here.
+        deadline; for a user whose submission was late in the run, it must arrive after the deadline. A queue at the
+        learner's network connection is left out here.
 
         Args:
-            users: (m,) numbered from the shard's first. times: (m,) when each has her label, seconds. late: for every
-            user of the shard, whether her submission came after the deadline in the run, so that only a late arrival
-            counts; None: no submission was late.
+            users: (m,) numbered from the shard's first. times: (m,) when each user has the label that she submits,
+            seconds. late: for every user of the shard, whether her submission came after the deadline in the run, so
+            that only a late arrival counts; None: no submission was late.
         """
         c = self.config
         batch_s = c.batch_time_s

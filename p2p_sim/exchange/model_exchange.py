@@ -2,9 +2,9 @@
 
 The messages of one pair of organisations do not depend on those of another pair. Times and losses are therefore
 computed for all pairs at once; a simulation with one event for each message (`tests/reference/plain_models.py`) gives
-equal results. Each travel time, loss and copy has random numbers with an address of their own (leg, attempt, copy,
-pair); a leg is a request or a reply. A model is released once: an organisation that asks again, or gets a duplicate,
-gets the same model.
+equal results. Each travel time, loss and copy has random numbers of its own. They are found by an address: the leg
+(request or reply), the attempt, the number of the copy, and the pair. A model is released once: an organisation that
+asks again, or gets a duplicate, gets the same model.
 """
 
 from collections.abc import Callable
@@ -89,10 +89,10 @@ def neighbours(network: Network, organisations: int) -> AskingPairs:
 def exchange_models(
     network: Network, asker: Organisations, owner: Organisations, payload_bytes: NDArray[np.int64], record: bool = False
 ) -> Delivered:
-    """The results of m requests; in each, one organisation asks another for its released model over the simulated
-    network. The results tell when each model arrived, if ever, and whether it arrived before the deadline; which
-    organisations were offline; and how many messages there were. An asker sends its request once it is online, and
-    repeats it after a time-out if the network's setting `on_timeout` allows more attempts.
+    """The results of m requests over the simulated network. In each request one organisation asks another organisation
+    for its released model. The results tell when each model arrived, if ever, and whether it arrived before the
+    deadline; which organisations were offline; and how many messages there were. An asker sends its request once it is
+    online, and repeats it after a time-out if the network's setting `on_timeout` allows more attempts.
 
     Args:
         network: the network, already drawn for N organisations that form one cluster. asker: (m,) who asks. owner: (m,)
@@ -142,7 +142,7 @@ class _ModelRun:
         self.offline |= np.isinf(start)
         self.ledger.event(start[np.isfinite(start)])
         sent, end = start[self.asker], np.inf if c.deadline_s is None else c.deadline_s
-        # sent (m,): when each pair's next request is due; inf if the pair's asker never comes online again
+        # `sent` has (m,) the time at which each pair's next request is due, inf if the asker never comes online again
         for attempt in range(c.on_timeout.attempts):
             pairs = np.flatnonzero(np.isinf(self.arrival) & np.isfinite(sent) & (sent <= end))
             self.ledger.counts["fetches"] += pairs.size

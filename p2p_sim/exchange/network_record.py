@@ -20,12 +20,12 @@ from p2p_sim.network import CALIBRATED, Availability, GossipView, Overlay
 from p2p_sim.population import Shard
 
 ACCOUNTED = CALIBRATED | {"network.overlay", "network.peers", "network.availability"}
-"""Keys of network faults that the laws below take into account; with any other fault, only the noise is sure to protect
-a label."""
+"""Keys of network faults that the fetch laws below take into account. If a network has any other fault, only the noise
+is sure to protect a label."""
 LARGEST_TABLE = 120_000_000
 """Largest number of entries of a fetch law's table; each entry takes 12 bytes."""
 LARGEST_WALKS = 20_000_000
-"""Largest number of entries of the table for random walks, whose rows have many different entries."""
+"""Largest number of entries of the table for random walks, a table whose rows have many different entries."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Uniform:
 @dataclass(frozen=True)
 class Capped:
     """A fetch law of which only upper bounds are known. caps: (m,) user i submitted the label of any one peer with a
-    probability of at most caps[i]; 0 if she submitted nothing.
+    probability of at most caps[i]; caps[i] is 0 if she submitted nothing.
     """
 
     caps: Floats
@@ -47,9 +47,10 @@ class FetchTable:
     """The fetch law as a table.
 
     weights: (m, m) user i got the label of user j with probability weights[i, j]; rows of users who submitted nothing
-    are empty. requests: (m, m) in the row of each member of the coalition, the law of whose label she gets when she
-    asks, whether or not she submits it. None: members may see more of other users' fetches than the requests that they
-    themselves answer, such as requests that they forward or requests that failed.
+    are empty. requests: (m, m) the row of each member of the coalition has, for each user, the probability that this
+    user's label is the one that the member gets when she asks, whether or not she submits this label. None: members may
+    see more of other users' fetches than the requests that they themselves answer, such as requests that they forward
+    or requests that failed.
     """
 
     weights: "scipy.sparse.csr_array"
@@ -75,7 +76,7 @@ def fetch_law(journey: MessageTiming, submitted: Bools, late: Bools | None = Non
     """For users who submitted a fetched label, what is known of whose label it was, given the network as it turned out.
     The result is one of four: a table with the probability of each peer; that all who answer are equally likely; only
     an upper bound of the probability of any peer; or nothing, with the reason in words. The result covers all m users
-    of a shard.
+    of a shard (a part of the clusters).
 
     Args:
         journey: times and losses of messages, also of messages that users might have sent to other peers. submitted:
@@ -103,15 +104,15 @@ def fetch_law(journey: MessageTiming, submitted: Bools, late: Bools | None = Non
 
 def _caps(journey: MessageTiming, users: Users, late: Bools | None) -> Floats:
     """For each of the shard's m users, (m,), an upper bound of the probability, given the network as it turned out,
-    that she submitted the label of any one peer: 1/N, where at least N peers could have answered; 0 for users who
-    submitted nothing.
+    that she submitted the label of any one peer. The bound is 1/N if at least N peers could have answered, and 0 for
+    users who submitted nothing.
 
     If each attempt draws a peer anew, the probability is a weighted mean of 1/N over the attempts. If the same peer is
     asked again, the probability is 1/N, where N counts the peers who could have answered any attempt. In a gossip
     network, each user keeps a short list of random users of her cluster, which changes in time, and asks an entry of
-    it; several attempts may ask the same entry. A submission after the deadline has the bound 1, since an earlier reply
-    would have been in time. The exception is a run in which every attempt gets at most one reply and asks a newly drawn
-    peer.
+    it. If each attempt draws an entry anew, several attempts may ask the same entry, so that N is divided by the number
+    of attempts. A submission after the deadline has the bound 1, since an earlier reply would have been in time. The
+    exception is a run in which every attempt gets at most one reply and asks a newly drawn peer.
 
     Args:
         journey: times and losses of messages. users: (u,) who submitted a fetched label. late: (m,) whether each user's
@@ -139,8 +140,8 @@ def _caps(journey: MessageTiming, users: Users, late: Bools | None) -> Floats:
 
 def _able(journey: MessageTiming, users: Users, attempt: int, late: Bools | None) -> NDArray[np.int64]:
     """For each of u users, (u,), a lower bound of how many users of her cluster could have answered a given request:
-    those who answer at all, and were online when the request would have reached them. It is 0 if the reply would not
-    have come in time, or her submission would not have arrived.
+    those who answer at all, and were online when the request would have reached them. This number is 0 if the reply
+    would not have come in time, or her submission would not have arrived.
 
     Args:
         journey: times and losses of messages. users: (u,) who submitted. attempt: number of the request, from 0.
@@ -184,7 +185,7 @@ def _neighbours(journey: MessageTiming, overlay: Overlay, users: Users, late: Bo
         block = users[first : first + BLOCK]
         row, peer = _edges(overlay, block)
         degree = overlay.degrees[block]
-        # normalised to sum to one for each user; edges of weight 0 are left out
+        # weights are scaled to sum to 1 for each user; edges of weight 0 are left out
         weight = 1.0 / degree[row] if even else _edge_weights(journey, block, row, peer, late)
         total = np.bincount(row, weights=weight, minlength=block.size)
         weight /= np.maximum(total, np.finfo(float).tiny)[row]
@@ -280,9 +281,9 @@ def _table(entries: tuple[Floats, Users, NDArray[np.int64]], size: int) -> "scip
 
 def _walks(journey: MessageTiming, overlay: Overlay, users: Users) -> FetchLaw:
     """A table (m, m) for a shard's m users, whose requests walk at random from neighbour to neighbour. It has, for each
-    user, the probabilities with which her walk ended at each user of the shard, whose label she then submitted. The
-    table is computed as a power of the matrix of single steps, and presupposes that every user forwards requests. If
-    the table would be too large, the result says that the probabilities are unknown.
+    user, the probabilities with which her walk ended at each user of the shard; she submitted the label of the user at
+    whom her walk ended. The table is computed as a power of the matrix of single steps, and presupposes that every user
+    forwards requests. If the table would be too large, the result says that the probabilities are unknown.
 
     Args:
         journey: has the number of steps. overlay: the graph on which requests walk. users: (u,) who submitted a
@@ -342,7 +343,7 @@ class NetworkRecord:
         are alike. Users are alike if they agree in whether they submitted a fetched label, submitted their own, answer
         requests, answer a fixed class, pool what they see, and gave an answer to an adversary who asks everybody. The
         record must hold for every user of a cluster in the same way: either all who answer are equally likely to be the
-        one whose label was fetched, or nothing is known of that.
+        one whose label was fetched, or nothing is known of whose label was fetched.
         """
         assert isinstance(self.law, Uniform | Unknown)
         clusters = len(self.offsets) - 1
@@ -371,7 +372,8 @@ def realised(exchange: ExchangeRun, law: FetchLaw | None = None) -> NetworkRecor
     fetched = arrived & ~exchange.fallback
     law = fetch_law(journey, fetched, arrived & ~exchange.accepts(exchange.arrival)) if law is None else law
     roles, rule = journey.roles, config.on_timeout
-    # the time of a submission may depend on whose label it is: on whether she was online, or on her distance
+    # the time of a submission may depend on whose label it is: on whether the label's owner was online, or on how far
+    # away she was
     times_tell = not config.batch_submission and (journey.availability is not None or config.distance_s > 0)
     return NetworkRecord(
         shard=journey.shard,

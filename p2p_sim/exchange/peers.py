@@ -1,7 +1,8 @@
 """Random draws that all engines (ways to simulate) share: how many peers a user asks, whom she asks, and whether she
 submits.
 
-These are the draws of lines 5 and 9 of Algorithm 2 of the clustering paper.
+These are the draws in lines 5 and 9 of Algorithm 2 of the clustering paper, "Label differential privacy via
+clustering".
 """
 
 from collections.abc import Iterator
@@ -21,8 +22,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Choices:
-    """The peers whom m users of a shard ask first, and whether these users submit. The users are numbered from the
-    shard's first user; their numbers are `start` to `start` + m - 1.
+    """The peers whom m users of a shard (a group of whole clusters) ask first, and whether these users submit. The
+    users are numbered from the shard's first user; their numbers are `start` to `start` + m - 1.
 
     peer: (m,) int32, the peer whom each user asks first; -1: the user has no neighbour.
     keep: (m,) bool, whether she passes the fetched label on to the learner.
@@ -96,7 +97,8 @@ class Peers:
         if self.hops > 1:
             return self.path(users, attempt)[-1]
         if (view := self.view) is not None:
-            # a random slot of her view; slots are replaced in turn: slot s is s/view_size of a refresh ahead of slot 0
+            # a random slot of her view; the entries of slots are replaced in turn: that of slot s comes s/view_size of
+            # a refresh period before that of slot 0
             slot = np.floor(self.streams.uniforms("view-slot", self.shard.index, attempt).at(users) * view.view_size)
             # how often the slot's entry had been replaced when she asks: this numbers the entry
             epoch = np.floor(times / view.refresh_s + slot / view.view_size)
@@ -179,7 +181,7 @@ class Asking:
 
     @property
     def requests(self) -> float:
-        """The mean number of peers whom a user asks."""
+        """The expected number of peers whom a user asks."""
         return sum(k * share for k, share in self.shares)
 
     @property

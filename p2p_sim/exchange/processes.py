@@ -65,8 +65,8 @@ class ProcessExchange(SingleMessages):
         self.source = self.source.copy()
 
     def run(self) -> Traffic:
-        """Run the processes of all users to their end, and return counts of the traffic: requests, messages sent, lost,
-        duplicated and delivered, bytes, and the time of the last event.
+        """Run the processes of all users to their end, and return counts of the traffic and the time of the last event.
+        The counts are those of requests, of messages sent, lost, duplicated and delivered, and of bytes.
         """
         for me, start in zip(self._users, self.journey.start.tolist(), strict=True):
             if math.isfinite(start):
@@ -76,7 +76,8 @@ class ProcessExchange(SingleMessages):
         try:
             self.clock.run()
         except Exception as raised:
-            # SimPy raises copies of an exception, each with the copied one as its cause; the original has the traceback
+            # SimPy raises a copy of an exception, or a copy of a copy. The cause of each copy is the exception that was
+            # copied. Only the original exception has the traceback.
             first: BaseException = raised
             while (cause := first.__cause__) is not None and (type(cause), cause.args) == (type(first), first.args):
                 first = cause
@@ -87,10 +88,11 @@ class ProcessExchange(SingleMessages):
         return self.ledger.traffic(self.journey.bytes["submission"])
 
     def trace(self) -> MessageTrace:
-        """What happened besides deliveries: messages as they were sent and moments at which requests expired (both
-        empty if the run was not recorded), the users' periods online, and every request with its start, its time-out
-        and the time of its reply. Requests are numbered anew for each question, an attempt to get the label of one
-        random peer: 0 for the first request, above 0 for repetitions after a time-out.
+        """What happened besides deliveries. The trace has the messages as they were sent and the moments at which
+        requests expired; both are empty if the run was not recorded. It also has the users' periods online, and every
+        request with its start, its time-out and the time of its reply. A question is an attempt to get the label of one
+        random peer. The first request of each question has the number 0, and repetitions after a time-out have numbers
+        above 0.
         """
         requests = self.questions
         return replace(
@@ -277,7 +279,7 @@ class ProcessExchange(SingleMessages):
 
     def wait(self, seconds: float) -> simpy.Event:
         """An event that happens some seconds from now. It comes after all other events of that moment, so that a
-        message that arrives exactly then is handled before it.
+        message that arrives exactly then is handled before this event.
         """
         self._protocol.check_wait(seconds)
         over = self.clock.event()
@@ -289,10 +291,10 @@ class ProcessExchange(SingleMessages):
         value is the first reply that came in time, or None if the request expired.
 
         Args:
-            user: who asks. earlier: how many request numbers are reserved for her earlier questions; `earlier` +
-            `attempt` gives the request its own random numbers. attempt: 0 for the first request, above 0 for
-            repetitions after a time-out. path: the users whom the request reaches on its random walk, of whom the last
-            answers; -1: there is nobody to ask.
+            user: who asks. earlier: how many indices of random numbers she has reserved before this question
+            (`_number`); the request uses the index `earlier` + `attempt`. attempt: 0 for the first request, above 0 for
+            repetitions after a time-out. path: the users to whom the request passes one after another, which is its
+            random walk; the last of them answers. -1: there is nobody to ask.
         """
         deadline = self.clock.now + self._config.timeout_s(attempt)
         question = PendingRequest(
@@ -389,8 +391,8 @@ class ProcessExchange(SingleMessages):
 
     def _probing(self, prober: int) -> Steps:
         """The process of an adversary, a generator that yields the events for which it waits. To collect noisy labels,
-        she asks the other users of her cluster one after another, at a fixed interval and when she is online. prober:
-        her number, from the shard's first user.
+        the adversary asks the other users of her cluster one after another, at a fixed interval, but only when she is
+        online. prober: her number, from the shard's first user.
         """
         moment = 0.0
         for user in self._cluster(prober):

@@ -28,9 +28,9 @@ Steps = Generator[simpy.Event, Any, None]
 class Reply:
     """A noisy label that a user got for her request.
 
-    label: the label as it arrived. source: the user whose label it is, numbered from the shard's first user. own:
-    whether this is the user's own noisy label, taken because no reply came in time (if the network's `on_timeout` says
-    so).
+    label: the label as it arrived. source: the user whose label it is, numbered from the first user of her shard (a
+    group of whole clusters). own: whether this is the user's own noisy label, taken because no reply came in time (if
+    the network's `on_timeout` says so).
     """
 
     label: int
@@ -54,10 +54,11 @@ class Request:
 class PendingRequest:
     """A request of a user whose process waits, or waited, for the reply.
 
-    user: who asks, numbered from the shard's first user. earlier: how many request numbers are reserved for her earlier
-    questions. attempt: number of the request for this question, from 0. begin_s, deadline_s: when the request was sent,
-    and until when a reply counts, seconds. reply: the event for which her process waits. answered_s: when the first
-    reply in time came, seconds; infinity: none.
+    user: who asks, numbered from the shard's first user. earlier: how many numbers she has reserved for the requests of
+    her earlier questions, one for each attempt that a question allows; a request's number decides its random draws.
+    attempt: number of the request among those for this question, from 0. begin_s, deadline_s: when the request was
+    sent, and until when a reply counts, seconds. reply: the event for which her process waits. answered_s: when the
+    first reply in time came, seconds; infinity: none.
     """
 
     user: int
@@ -181,8 +182,8 @@ class Me:
 
 @dataclass(frozen=True)
 class LabelExchangeProtocol(Protocol):
-    """Algorithm 2 of the clustering paper, with one peer or several. sampling_rate: θ, the probability that a user
-    submits. asking: how many peers a user asks.
+    """Algorithm 2 of the paper "Label differential privacy via clustering", with one peer or several. sampling_rate: θ,
+    the probability that a user submits. asking: how many peers a user asks.
     """
 
     sampling_rate: float

@@ -4,9 +4,9 @@ A payload is the noisy message that a randomizer makes of a label. Signed weight
 they give the modified loss of the clustering paper (Esfandiari et al.).
 
 For a probability β of redrawing a label and a law q of the K classes, let Q[y', y] = (1-β) 1{y' = y} + β q(y'). For a
-noisy label y, the loss of Algorithm 1, Σ_y' Q⁻¹[y', y] ℓ(h, x, y'), weighs the loss ℓ(h, x, y') of each class y' with
-column y of Q⁻¹ (h: the model, x: the features). Because Q⁻¹ = (I - β q 1ᵀ)/(1-β), where 1 is the vector of ones, no
-K × K matrix is formed. A column sums to one; its entries are at most 0, except the entry of y itself.
+model h, features x and a noisy label y, the loss of Algorithm 1 is Σ_y' Q⁻¹[y', y] ℓ(h, x, y'). It weighs the loss
+ℓ(h, x, y') of each class y' with an entry in column y of Q⁻¹. Because Q⁻¹ = (I - β q 1ᵀ)/(1-β), where 1 is the vector
+of ones, no K × K matrix is formed. A column sums to one; its entries are at most 0, except the entry of y itself.
 """
 
 from abc import ABC, abstractmethod
@@ -71,7 +71,7 @@ class Randomizer(Protocol):
     @property
     @abstractmethod
     def total_variation(self) -> float:
-        """The largest total variation between the payload's distributions under two labels, which is its δ at ε = 0."""
+        """The largest total variation between the payload's distributions under two labels; this is δ at ε = 0."""
 
     @property
     @abstractmethod

@@ -51,10 +51,10 @@ class SingleMessages(ExchangeRun):
             leg: kind of message: "request", "reply", "submission", "push" (sent unasked), or the "probe" of an
             adversary who asks everybody, and its answer, the "confession". sender: a user. receiver: a user; None: the
             learner. arrive: handles the payload on arrival. owner: the user to whose request or submission the message
-            belongs; its random numbers are hers. earlier: how many request numbers are reserved for the owner's earlier
-            questions; `earlier` + `attempt` says which of her random numbers decide on loss and travel time. attempt:
-            number of the request for one question, from 0; for a submission, its number; -1: sent unasked. copy: number
-            of the copy; if it is odd and hop is 0, the message is a duplicate, sent only if the network duplicates.
+            belongs; her random numbers decide on loss and travel time. earlier: how many requests the owner may send
+            for her earlier questions; `earlier` + `attempt` says which of her random numbers are used. attempt: number
+            of the request for one question, from 0; for a submission, its number; -1: sent unasked. copy: number of the
+            copy; if it is odd and hop is 0, the message is a duplicate, sent only if the network duplicates.
             hop: number of the step of a request's random walk, from 0. payload: the label or number carried; -1: none.
         """
         # loss and travel time come from the functions of the batched engine, here called for a single message

@@ -34,11 +34,12 @@ class Sent(Columns):
     """Messages as they were sent, including copies that the network made. All arrays have one entry for each message.
 
     kind: REQUEST, REPLY or SUBMISSION. sender, receiver: user index, or LEARNER. attempt: number of the request among
-    those for its question, from 0; -1: a message sent unasked, which looks like a request.
+    all requests for the same question, from 0; a question is one search for a label, whose request may be repeated. It
+    is -1 for a message sent unasked, which looks like a request.
     sent_s: when the message was sent, seconds. arrives_s: when it comes to its receiver, seconds; infinity: it was lost
-    on the way. forwarded: whether it is a request that a user passes on, as a step of a walk. duplicate: whether it is
-    a copy that the network made. whose: user index of the owner of the noisy label that a reply or submission carries;
-    -1 in a request.
+    on the way. forwarded: whether it is a request that a user passes on to a neighbour, as a step of a random walk.
+    duplicate: whether it is a copy that the network made. whose: user index of the owner of the noisy label that a
+    reply or submission carries; -1 in a request.
     """
 
     types = (np.int8, np.int32, np.int32, np.int16, np.float64, np.float64, np.bool_, np.bool_, np.int32)
@@ -71,7 +72,8 @@ class Requests(Columns):
     request.
 
     user: user index. question: a number that all requests for one question share. attempt: number of the request among
-    those for its question, from 0. begin_s, deadline_s: when it was sent, and until when a reply counts, seconds.
+    those that share its question, from 0. begin_s, deadline_s: when it was sent, and until when a reply counts,
+    seconds.
     answered_s: when the first reply in time came, seconds; infinity: none did.
     """
 
@@ -159,7 +161,7 @@ class Messages(Columns):
 class Transcript:
     """Every message that was delivered, and what each observer saw. A transcript never holds a true label.
 
-    messages: the delivered messages. trace: the events besides deliveries; None where models are exchanged.
+    messages: the delivered messages. trace: the events besides deliveries; None if models are exchanged.
     """
 
     messages: Messages

@@ -1,4 +1,6 @@
-"""The explorer, an ASGI application with pages and answers, behind a guard that refuses requests of other sites."""
+"""The explorer: an ASGI application that serves pages and answers their questions. A guard refuses requests that come
+from other sites.
+"""
 
 import asyncio
 import hashlib
@@ -46,8 +48,8 @@ FILM_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-scripts"
 }
-"""Headers of a film's page. With them the page can run its own script, but can reach neither the explorer nor another
-server.
+"""Headers of the page of a film (an animation of an exchange). With them the page can run its own script, but can reach
+neither the explorer nor another server.
 """
 MOST_FILMS = 4
 """Largest number of films that are held in memory; a film that is no longer held has to be made anew."""
@@ -55,7 +57,7 @@ Answer = Callable[[Request], Awaitable[Response]]
 
 
 class Explorer:
-    """The explorer's pages and answers.
+    """The explorer's pages, and its answers to the questions that these pages send.
 
     Args:
         directories: results directories that may be read. lanes: for each kind of questions in `LANES`, the object that

@@ -25,8 +25,8 @@ LARGEST_READ = 64_000_000
 larger file only the lines are counted."""
 LineT = TypeVar("LineT")
 Stamp = tuple[tuple[str, int, int, int], ...]
-"""Name, inode, size and time of change of each file of a directory, except its lock. The stamp changes when a file
-changes.
+"""Name, inode, size and time of change of each file of a directory, except the file that a running process locks. The
+stamp changes when one of these files changes.
 """
 
 
@@ -226,7 +226,7 @@ def _stamp(entries: list[Path]) -> Stamp:
 PUBLISHED = PACKAGE.parent / "results" / "published"
 """The folder with results of the published studies, which is there if p2p-sim runs from a checkout."""
 MOST = 2_000
-"""Largest number of results directories that are listed."""
+"""The largest number of results directories that are listed."""
 LEFT_OUT = {
     True: "Their tables do not say whom an ε is against (no columns observer and adjacency)",
     False: "They have no table of measured values beside an ε",
@@ -262,7 +262,7 @@ class ReadableDirectories:
     """All results directories that may be read. A browser names them by their keys, never by paths.
 
     Args:
-        roots: directories named at the start; each holds results, or directories of results.
+        roots: directories that were named when the explorer was started; each holds results, or directories of results.
         published: directory of the published studies, or None.
 
     Raises:
@@ -279,8 +279,9 @@ class ReadableDirectories:
             self._roots.append((published, published.resolve(), True))
 
     def all(self) -> list[ReadableDirectory]:
-        """The results directories that are there now, at most 2,000. They come in the order of the directories named at
-        the start below which they were found, and then by name. Damaged directories come last.
+        """The results directories that are there now, at most 2,000. Each was found below a directory that was named
+        when the explorer was started. They come in the order of those directories, and then by name. Damaged
+        directories come last.
         """
         directories: dict[Path, ReadableDirectory] = {}
         with self._lock:

@@ -42,9 +42,9 @@ def film(fields: Mapping[str, str]) -> dict[str, Any]:
 
     Args:
         fields: texts from the browser, by name. scenario: a shipped scenario's name; or text: a scenario in TOML. loss:
-            share of messages that are lost. retry: whom users ask again, "never", "same_peer" or "redraw". attempts:
-            number of requests in all. timeout: seconds until a request expires. changes: lines of KEY=VALUE, which are
-            applied last. replicate: index of the replicate, from 0. An empty field changes nothing.
+            share of messages that are lost. retry: whether users ask again, and whom: "never", "same_peer" or "redraw".
+            attempts: number of requests in all. timeout: seconds until a request expires. changes: lines of KEY=VALUE,
+            which are applied last. replicate: index of the replicate, from 0. An empty field changes nothing.
 
     Raises:
         InputError: there is no such scenario, or it is not valid, names files, or sends no messages.
@@ -167,9 +167,9 @@ def set_faults(tree: dict[str, Any], fields: Mapping[str, str]) -> None:
     """Set the network faults of a scenario, in place, to what a page's fields ask for. An empty field changes nothing.
 
     Args:
-        tree: the scenario as nested tables. fields: texts by name. loss: share of messages that are lost. retry: whom a
-            user asks again after a time-out: "never", "same_peer" or "redraw" (a new random peer). attempts: number of
-            requests in all, the first included. timeout: seconds until a request expires.
+        tree: the scenario as nested tables. fields: texts by name. loss: share of messages that are lost. retry:
+            whether a user asks again after a time-out, and whom: "never", "same_peer" or "redraw" (a new random peer).
+            attempts: number of requests in all, the first included. timeout: seconds until a request expires.
 
     Raises:
         InputError: fields are wrong; the message names every wrong field.

@@ -1,4 +1,4 @@
-"""Decides which requests the explorer answers: those with the token, to this machine's address, from no other site."""
+"""The explorer's guard: a request must have the token, be for this machine's address, and come from no other site."""
 
 import hmac
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "cache-control": "no-store",
 }
-"""Headers that are added to responses that lack them; with these, no other site learns the address, which contains the
-token."""
+"""Headers that are added to responses that lack them; because of these headers, no other site learns the address, which
+contains the token."""
 REFUSED = (
     "refused: this is no address of a running explorer. If the explorer was restarted: open its new address, which "
     "p2p-sim explore printed.\n"
@@ -33,7 +33,8 @@ LONGEST_BODY = 200_000
 
 
 class Guard:
-    """An ASGI application in front of another one: it refuses a request or hands it on, its path without the token.
+    """An ASGI application in front of another one. It refuses a request, or removes the token from its path and hands
+    it on.
 
     A request is handed on if its path begins with the token, its Host is `host`, and its Origin, if it has one, is
     that of `host`. If the browser's header Sec-Fetch-Site says that another site caused a request, the request is
@@ -115,5 +116,5 @@ def _adding(send: Send) -> Send:
 
 
 def _ending(text: str, status: int) -> PlainTextResponse:
-    """A response of plain text after which the connection ends, so that refused requests keep none open."""
+    """A response of plain text after which the connection ends, so that refused requests keep no connection open."""
     return PlainTextResponse(text, status, {**HEADERS, "connection": "close"})

@@ -1,4 +1,6 @@
-"""Results for pages: new lines of a growing file, the results of several directories as one, and cells as texts."""
+"""Results for the explorer's pages: the new lines of a growing file, the joined results of several directories, and
+cells as texts.
+"""
 
 import json
 import os
@@ -20,7 +22,8 @@ from p2p_sim.results import Results
 RESULTS = "results"
 """The column with the name of a point's directory, if several directories are shown."""
 MOST_PLACES, MOST_NAMED = 100, 3
-"""Largest number of results directories that are shown at a time, and largest number that a heading names."""
+"""The largest number of results directories that are shown at a time, and the largest number of them that a heading
+names."""
 Reading = Callable[[ReadableDirectory], Results]
 
 
@@ -34,7 +37,7 @@ def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Resu
         directories: the results directories. read_at: a function that reads a directory and returns its results.
 
     Raises:
-        InputError: no directory is named, there are more than 100, or one cannot be read.
+        InputError: no directory is given, more than 100 are given, or one of them cannot be read.
     """
     if not directories:
         raise InputError("results: choose at least one results directory")

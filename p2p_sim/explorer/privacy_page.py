@@ -36,7 +36,7 @@ Options = list[tuple[str, Any]]
 NumberT = TypeVar("NumberT", int, float)
 CURVE_POINTS = 81
 FEW, FEWER, MANY = 6, 13, 33
-"""Numbers of values of ε that a trade-off curve needs: for a coalition; for several classes or rounds; otherwise."""
+"""How many values of ε a trade-off curve needs for a coalition, for several classes or rounds, and in other cases."""
 LEAST_DELTA = 1e-4
 """A trade-off curve is computed from values of ε up to the ε at this δ, or at the question's δ if that is larger."""
 LARGEST_SCENARIO, LARGEST_WITH_COALITION = 10_000_000, 100_000
@@ -97,8 +97,8 @@ def curve(fields: Fields) -> dict[str, Any]:
     Returns:
         type_one, type_two: lists of equal length; at each type I error, type_two has a lower bound of the type II
         error of every such test. advantage_uniform: an upper bound of what the observer's view adds to the
-        probability of a right guess, if all labels are equally likely before. gain: the same as a sentence about
-        100 labels.
+        probability of a right guess, if all labels are equally likely before. gain: this upper bound as a sentence
+        about 100 labels.
 
     Raises:
         InputError: a field is no number, out of its range, or missing.
@@ -172,7 +172,7 @@ def needed(fields: Fields) -> dict[str, Any]:
     number, classes = _number(fields, "cluster_size", int), _number(fields, "num_classes", int) or 2
     theta, target, at = (_number(fields, name, float) for name in ("sampling_rate", "epsilon", "delta"))
     observer, members = fields.get("observer", "learner"), _number(fields, "members", int)
-    # all numbers have been read; now an error is raised if one of these is missing
+    # the fields have been read; now an error is raised if a required one of them is empty
     size, epsilon, delta = _present(number, "cluster-size"), _present(target, "epsilon"), _present(at, "delta")
     members = members if observer == "coalition" else None
     calibration = calibrated([size], classes, theta, epsilon=epsilon, delta=delta, observer=observer, members=members)
@@ -197,8 +197,8 @@ def needed(fields: Fields) -> dict[str, Any]:
 
 
 def command(question: Question, delta: float | None, epsilon: float | None) -> str:
-    """The command line of `p2p-sim privacy` that answers a question at a δ or at an ε (the other is None), without
-    options that equal their defaults.
+    """The command line of `p2p-sim privacy` that answers a question, without options that equal their defaults. Either
+    `delta` or `epsilon` is given; the other one is None.
     """
     options: Options = [
         ("cluster-size", question.cluster_size),

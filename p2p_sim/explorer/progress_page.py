@@ -18,7 +18,7 @@ State = Literal["running", "finished", "stopped"]
 LAST = 30
 """Largest number of rows, and largest number of failures, that are shown."""
 WINDOW_S = 60.0
-"""The time to the end is estimated from the speed during this many last seconds."""
+"""Length in seconds of the latest period; the time to the end is estimated from the speed during this period."""
 FIGURES = ("accuracy", "error_rate", "excess_risk", "epsilon_upper")
 
 
@@ -36,7 +36,7 @@ class _RowsRead:
     speed: deque[tuple[float, int]] = field(default_factory=deque)
 
     def read_on(self, path: Path) -> None:
-        """Read the lines that were added since the last call to the file of results at `path`, which has a line for
+        """Read the lines that were added to the file of results at `path` since the last call. The file has a line for
         each row. All rows are counted; the last 30 lines are kept, to be shown. If the file was written anew, the count
         starts again.
         """

@@ -98,12 +98,13 @@ class Worth:
 
     def _view_of(self, request: FigureRequest) -> View:
         """The columns that a figure of lines shows: those along x and y, those in `group` (each combination of their
-        values makes a line) and `facet` (each of its values makes a panel). Axes that the page's user did not name are
-        chosen here. If she named no column for lines and none is chosen, lines are made by the first swept key, such as
-        the mechanism, that has 2 to 21 values and whose values are texts. So no line joins results of two mechanisms.
+        values makes a line) and `facet` (each of its values makes a panel). The person who looks at the page names
+        columns in its fields. If a field for an axis is empty, this function chooses the column. If the field for lines
+        is empty and no column for lines follows from the results, lines are made by the first swept key, such as the
+        mechanism, that has 2 to 21 values and whose values are texts. So no line joins results of two mechanisms.
 
         Args:
-            request: the columns that the page's user named for x, y, group and facet; None where she named none.
+            request: the columns that the page's fields x, y, group and facet name; None for an empty field.
         """
         view = view_of(request, self.results, self.table)
         if not view.group and request.group is None:
@@ -115,8 +116,8 @@ class Worth:
 
     def offered(self) -> dict[str, Any]:
         """The choices that the page offers. "numbers" are the columns that may be chosen for y, "columns" those for x,
-        "groups" those that may make lines, and "facets" those that may make panels; each column has a short name for
-        people. "axes" is a list of the swept keys, each a dictionary with "key", its short name "label" and its
+        "groups" those that may make lines, and "facets" those that may make panels. Each column comes with a short name
+        for people. "axes" is a list of the swept keys, each a dictionary with "key", its short name "label" and its
         "values", to which points may be limited.
         """
         table = self.table
@@ -134,15 +135,15 @@ class Worth:
     def chart(self) -> dict[str, Any]:
         """The chart as data for the browser, which draws it: lines of points in panels or, if a column is to be shown
         as colours, coloured cells. It has the title and the caption, the axes "x" and "y", the headings of "panels",
-        the "lines" with their points, and "levels". The latter is a horizontal line for the same learner without
-        privacy, if a single line is right for all points.
+        the "lines" with their points, and "levels". "levels" has a horizontal line for the same learner without privacy
+        if a single line is right for all points.
 
         Raises:
             InputError: a column is not there or not fit for its use, or there are too many lines or cells.
         """
         if self._request.heat:
             return self._colours()
-        # points whose x and y are finite; places: the names along the x axis if x is no number
+        # drawn: the points whose x and y are finite. places: the names along the x axis if x is no number.
         view, table = self.view, self.table
         drawn, places = drawable(table, view)
         lines = [
@@ -213,7 +214,7 @@ class Worth:
         for lines and panels are dropped.
 
         Args:
-            request: the columns that the page's user named; None where she named none.
+            request: the columns that the page's fields name; None for an empty field.
 
         Raises:
             InputError: a column is not there or not fit for its use, or a pair of values has several points.
@@ -223,9 +224,9 @@ class Worth:
         return full
 
     def suggested(self) -> list[dict[str, str]]:
-        """Other choices of columns, for the case that the present choice has too many lines; with each of them, all
-        points can be shown. Each becomes a button: a dictionary with its "text" and the columns that it chooses, by the
-        names of the page's fields ("facet" and "group", or "heat", "x" and "y").
+        """Other choices of columns, for the case that the present choice has too many lines. Each other choice can show
+        all points. It becomes a button: a dictionary with its "text" and the columns that it chooses, by the names of
+        the page's fields ("facet" and "group", or "heat", "x" and "y").
         """
         choices, request = [], replace(self._request, heat=None)
         for key in self.results.keys:

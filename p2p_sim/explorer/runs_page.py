@@ -20,7 +20,7 @@ from p2p_sim.figures import readable, short, value
 from p2p_sim.results import FAILURES, MANIFEST, ROWS, TABLE, TAKEN, Results, read_manifest, read_results
 
 MEASURED = ("error_rate", "nonprivate_error_rate", "excess_risk")
-"""Columns of result rows; all figures of the table but ε are computed from their means."""
+"""Columns of result rows; all figures of the table except ε are computed from these columns' means."""
 FIGURES = ("accuracy", "epsilon_upper", "excess_risk", "nonprivate_accuracy")
 ABOUT = {
     "epsilon_upper": "ε against the learner, upper bound: the largest over all rows, each at its own δ",
@@ -94,7 +94,7 @@ class _ListedRun:
         """The figures of the directory's line in the table, by name: a text to show, and a number to sort by.
 
         They are the means of accuracy and excess risk over the directory's rows, and the largest ε. Unknown figures are
-        left out. Empty if the directory has no rows or is damaged.
+        left out. The result is empty if the directory has no rows or is damaged.
         """
         if not self.count or self.fault:
             return {}
@@ -118,8 +118,8 @@ class RunsTable:
         self._results: OrderedDict[Path, tuple[Stamp, Results]] = OrderedDict()
 
     def results(self, directory: ReadableDirectory) -> Results:
-        """The results in a directory; they are read again only if its files have changed. The results that were used
-        last stay in memory, up to 500,000 rows in all.
+        """The results in a directory; they are read again only if its files have changed. The most recently used
+        results stay in memory, up to 500,000 rows in all.
 
         Raises:
             InputError: the results cannot be read.
@@ -144,8 +144,8 @@ class RunsTable:
             version: a hash that changes whenever a directory's files or state change; if it equals `since`, there is no
             other entry. columns: key, name and meaning of each column; first figures such as accuracy and ε, then
             scenario keys whose values differ between runs, at most 60. figures: how many of the columns are figures.
-            runs: one line for each directory, with its cells. left_out: the names of studies that come with p2p-sim but
-            cannot be shown in the explorer, by the reason in words.
+            runs: one line for each directory, with its cells. left_out: for each reason, in words, the names of the
+            studies that come with p2p-sim but cannot be shown in the explorer for this reason.
         """
         runs = [(directory, self._of(directory)) for directory in self._directories.all()]
         marks = repr([(directory.key, run.stamp, directory.state, directory.reason) for directory, run in runs])

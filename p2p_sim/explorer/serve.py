@@ -1,4 +1,4 @@
-"""Serves the explorer on 127.0.0.1 and opens a browser. Without the token, nobody can use up its connections."""
+"""Serves the explorer on 127.0.0.1 and opens a browser. Nobody without the token can use up its connections."""
 
 import asyncio
 import contextlib
@@ -151,8 +151,8 @@ def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], 
 
 @contextlib.contextmanager
 def forwarding(address: str) -> Iterator[Path]:
-    """A context with the path of an HTML file that leads the browser to an address. Only the user who runs the explorer
-    can read the file.
+    """A context with the path of an HTML file that leads the browser to an address. Only the person who runs the
+    explorer can read the file.
 
     If the browser were started with the address itself, every user of the machine could see the address in the list of
     processes.

@@ -1,4 +1,4 @@
-"""Answers questions of the browser in processes beside the server: one question of each kind at a time. An older
+"""Answers questions from the browser in processes beside the server: one question of each kind at a time. An older
 question of the same kind is given up for a newer one.
 """
 

@@ -115,8 +115,8 @@ def short(column: str) -> str:
 
 
 def long(column: str, table: DataFrame) -> str:
-    """An axis label of a column: words with symbol and unit. The label of an ε also has the adjacency of the rows if
-    all rows share it, and likewise their δ.
+    """An axis label of a column: words with symbol and unit. The axis label of an ε also states the rows' adjacency
+    (what neighbouring data sets differ in) if all rows share it, and the rows' δ if all rows share it.
 
     Args:
         column: name of a column of results, or a swept key. table: the points or rows that are drawn.

@@ -1,5 +1,5 @@
-"""Draws figures made of panels. Panels have lines with markers and bands, coloured by label or by the party that users
-must trust; or they have marks for groups of users.
+"""Draws figures made of panels. A panel shows either lines or marks. Lines have markers and bands, and are coloured by
+label or by the party that users must trust. Marks stand for groups of users.
 """
 
 import math

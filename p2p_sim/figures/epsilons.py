@@ -116,7 +116,7 @@ def plot_epsilon(
     rank = np.empty(sizes.size)
     rank[np.argsort(sizes, kind="stable")] = np.arange(1, sizes.size + 1)
     cluster, heights = np.repeat(rank, sizes), np.minimum(epsilon, top)
-    # users of a cluster whose ε are nearly equal (within a sixtieth of the axis) are drawn side by side
+    # users of a cluster who have nearly equal ε (within a sixtieth of the axis) are drawn side by side
     level = np.rint(60.0 * heights / top)
     groups = pd.Series(level).groupby([cluster, level])
     counts = groups.transform("size").to_numpy()
@@ -147,7 +147,7 @@ def plot_epsilon(
 
 def _top(epsilon: Floats, epsilon_local: float) -> float:
     """The upper end of an axis or colour scale for users' ε: ε₀ or, if ε₀ is infinite or 0, 1.2 times the largest
-    finite ε (1 if that is 0 or no ε is finite).
+    finite ε. It is 1 if this ε is 0 or no ε is finite.
 
     Args:
         epsilon: (n,) ε of each of n users. epsilon_local: ε₀, the ε of a noisy label alone.

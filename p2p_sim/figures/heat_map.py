@@ -43,7 +43,7 @@ def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, *, title: str, not
     with drawing(path, width, height, title=title, note=note) as (figure, [axes]):
         axes.grid(visible=False)
         axes.set_facecolor("#EFEFEF")
-        # a cell that is not finite has the colour of the background
+        # a cell whose value is not finite has the colour of the background
         picture = axes.imshow(np.where(np.isfinite(grid), grid, np.nan), norm=norm, cmap="cividis", aspect="auto",
                               origin="lower")  # fmt: skip
         bar = figure.colorbar(picture, ax=axes)
@@ -58,8 +58,8 @@ def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, *, title: str, not
 
 
 def _norm(grid: NDArray[np.float64], logarithmic: bool) -> Normalize:
-    """The colour scale from the smallest finite value of `grid` to the largest; if these are equal, it ends slightly
-    above.
+    """The colour scale from the smallest finite value of `grid` to the largest; if these are equal, the scale ends
+    slightly above this value.
     """
     finite = grid[np.isfinite(grid)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)

@@ -1,4 +1,4 @@
-"""Figures of a network: when messages came, when users were served, and how the load was shared.
+"""Figures of a network: when messages arrived, when users got labels and submitted them, and how the load was shared.
 
 In each function `path` is the figure's file, whose ending decides the format, and `note` is a text that names the run.
 """
@@ -28,7 +28,7 @@ MOST_LINES = 40
 MOST_INTERVALS = 200
 """Largest number of clusters whose intervals are drawn."""
 MOST_POINTS = 2000
-"""Largest number of points of a line; if it has more, only this many of them are drawn."""
+"""Largest number of points of a line. Of a line with more points, only this many are drawn."""
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
 
@@ -77,7 +77,7 @@ def plot_coverage(
         .png, .pdf or .svg. note: the caption, which names the run.
     """
     with drawing(path, 7.6, 4.8, note=note) as (_, [axes]):
-        # a share is one of all users: a line ends below 1 by the share of users who are never served
+        # each share is a share of all users; the users who are never served keep the end of a line below 1
         both = np.concatenate([answered_s, submitted_s])
         came, users = np.sort(submitted_s[np.isfinite(submitted_s)]), submitted_s.size
         end = float(both[np.isfinite(both)].max(initial=0.0)) * 1.03 or 1.0
@@ -143,19 +143,22 @@ def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path
     horizontal lines are drawn as well: θ, and the share among all users. Up to 200 clusters have exact 95%
     (Clopper-Pearson) intervals of the probability that a user's submission arrives.
 
-    The title says how many clusters' intervals miss θ. It also says how many would miss θ on average in two cases: if
-    each user's submission arrived with probability θ, and if it arrived with the share measured among all users.
+    The title says how many clusters' intervals miss θ. It also says how many would miss θ on average in two cases. In
+    one case each user's submission arrives with probability θ; in the other its probability is the share measured among
+    all users.
 
     Args:
-        sizes: (C,) number of users of each of C clusters. submissions: (C,) submissions taken from each. sampling_rate:
-        θ, the probability that a user submits. path: of the figure. note: the caption, which names the run.
+        sizes: (C,) number of users of each of C clusters. submissions: (C,) number of submissions that the learner took
+        from each cluster. sampling_rate: θ, the probability that a user submits. path: of the figure. note: the
+        caption, which names the run.
     """
-    # exact intervals of each cluster's rate; how many of them miss θ, and how many miss the rate of all users
+    # the exact interval of each cluster's rate, the number of intervals that miss θ, and the number that miss the rate
+    # of all users
     bounds = [clopper_pearson(int(hits), int(n), TAIL) for hits, n in zip(submissions, sizes, strict=True)]
     low, high = np.array([b.lower for b in bounds]), np.array([b.upper for b in bounds])
     rate, whole = submissions / sizes, float(submissions.sum() / sizes.sum())
     missed, missed_whole = (int(np.count_nonzero((low > r) | (high < r))) for r in (sampling_rate, whole))
-    # expected numbers of misses, for a tested rate and the true rate at which submissions arrive
+    # expected numbers of intervals that miss the tested rate if submissions arrive at the true rate
     expected, at_whole, of_whole = (
         f"{expected_misses(sizes, tested, true, TAIL):.2g}"
         for tested, true in ((sampling_rate, sampling_rate), (sampling_rate, whole), (whole, whole))
@@ -239,7 +242,7 @@ def _bins(axes: Axes, times: Floats) -> tuple[Floats, float]:
     axes.
 
     If the times spread over more than two decades, the bins are tenths of a decade and the height is 1, a count. Else
-    the bins are equal and the height is 1 over their width: messages per second.
+    the bins have equal widths, and the height is 1 divided by the width, in messages per second.
 
     Args:
         axes: to label. times: delivery times of the messages, seconds.
@@ -258,7 +261,7 @@ def _bins(axes: Axes, times: Floats) -> tuple[Floats, float]:
 
 
 def _deadline(axes: Axes, deadline_s: float | None) -> None:
-    """Draw a vertical line at a deadline; nothing if it is None."""
+    """Draw a vertical line at a deadline; draw nothing if the deadline is None."""
     if deadline_s is not None:
         axes.axvline(deadline_s, color="black", linestyle="-.", linewidth=1.0, label=f"deadline, {deadline_s:g} s")
 

@@ -98,9 +98,9 @@ def wants_log(values: pd.Series, chosen: bool | None) -> bool:
 
 
 def drawable(table: pd.DataFrame, view: View) -> tuple[pd.DataFrame, Sequence[str] | None]:
-    """The points that can be drawn, with a new column "at", their coordinate along x; and the texts along x, or None if
-    x is a number. Points whose y is not finite are left out. Points whose x is a number that is not finite are left
-    out, too.
+    """The points that can be drawn, with a new column "at" that has their coordinate along x. With them come the texts
+    along x, or None if x is a number. Points whose y is not finite are left out. Points whose x is a number that is not
+    finite are left out, too.
 
     A number is its own coordinate. A text has the coordinate 0, 1, ... of its first occurrence in the table. If x is a
     number, the points are in the order in which a line joins them: in the order of x or, if `view.along` names a swept

@@ -26,10 +26,10 @@ STATEMENTS = (
 
 def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
     """Draw the quality of one result against every ε that somebody could state for it: the ε of the worst cluster, the
-    ε against a coalition, those of formulas of the clustering paper (Esfandiari et al.), and ε₀, which counts only the
-    noise on a label. The quality is excess risk if the law of the data is known, and else accuracy. If a density (a
-    histogram of the users' features) is released, its quality is half its L1 error or, if that is unknown, its number
-    of cells. All marks have the same height.
+    ε against a coalition, the ε that formulas of the clustering paper (Esfandiari et al.) give, and ε₀, which counts
+    only the noise on a label. The quality is excess risk if the law of the data is known, and else accuracy. If a
+    density (a histogram of the users' features) is released, its quality is half its L1 error or, if that is unknown,
+    its number of cells. All marks have the same height.
 
     Args:
         rows: result rows of a single scenario, one for each replicate. title: the scenario's name. path: of the figure.
@@ -95,7 +95,7 @@ class _Measure(NamedTuple):
     """The quality of the model in each replicate.
 
     values: with privacy. references: without privacy. label: label of the axis. excess: whether the quality is excess
-    risk, which is compared with that of the best constant prediction.
+    risk, which is compared with the excess risk of the best constant prediction.
     """
 
     values: pd.Series
@@ -105,9 +105,9 @@ class _Measure(NamedTuple):
 
 
 def _measure(rows: pd.DataFrame) -> _Measure:
-    """The quality in each replicate, with and without privacy, and the label of its axis. It is excess risk if the rows
-    have it (the law of the data is known), else accuracy on the holdout; for a density, half its L1 error or else its
-    number of cells.
+    """The quality in each replicate, with and without privacy, and the label of its axis. The quality is excess risk if
+    the rows have it (the law of the data is known), else accuracy on the holdout; for a density, half its L1 error or
+    else its number of cells.
 
     Args:
         rows: result rows of one scenario, one for each replicate.
@@ -122,7 +122,7 @@ def _measure(rows: pd.DataFrame) -> _Measure:
 
 
 def statements(rows: pd.DataFrame) -> dict[str, float]:
-    """Every ε that could be stated for one scenario's result, by the text that says which ε it is.
+    """Every ε that could be stated for one scenario's result: a dict whose keys are texts that say which ε it is.
 
     Examples are the certified ε, a bound of the clustering paper, and ε₀ of the noisy label. Each is the largest over
     the replicates. An ε that is 0, infinite, or missing in a row is left out.
@@ -155,7 +155,8 @@ def plot_search(trials: pd.DataFrame, column: str, *, more: bool, least_epsilon:
     Args:
         trials: one row for each trial, with its number (trial), state ("finished" if all replicates ran), largest ε
         over replicates (epsilon_upper), whether it meets the goal (meets_goal), which data the search looked at (look:
-        "public", "released", "curator" or "oracle"; "oracle" means true labels, which no ε counts), and its mean score.
+        "public", "released", "curator" or "oracle"), and its mean score. A search with the look "oracle" saw true
+        labels, and its ε does not cover this.
         column: name of the score's column. more: whether a higher score is better. least_epsilon: whether the search is
         for the smallest ε; the first panel then shows ε; otherwise the search is for the best score. title: the goal.
         path: of the figure.

@@ -36,7 +36,7 @@ RC: Any = {
     "svg.hashsalt": "p2p-sim",
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
-    "text.parse_math": False,  # texts of users may contain $; symbols are plain characters (ε)
+    "text.parse_math": False,  # titles and labels may contain $; symbols are plain characters (ε)
 }
 
 

@@ -54,8 +54,7 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
         table: one row for each combination of the swept values, with means over replicates and, in the columns "_low"
         and "_high", the ends of their 95% intervals. view: the columns along x and y, the columns whose values make
         lines (group) and panels (facet), and the swept key whose values are written beside the marks (along). title:
-        above the panels. note: text for the caption with the parameters that are held fixed. path: of the figure's
-        file.
+        above the panels. note: text for the caption with the parameters that are held fixed. path: the figure's file.
     """
     drawn, names = drawable(table, view)
     panels = facets_of(table, drawn, view)
@@ -139,9 +138,9 @@ def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | No
     order of x, and there are at least three points. Otherwise they are error bars.
 
     Args:
-        axes: to draw on. line: its label, its points (one row each, with the coordinate along x in the column "at"),
-        and the index from which its colour and marker follow. view: the figure's columns, of which only y and along
-        matter. places: the texts along x; None: x is a number.
+        axes: to draw on. line: the line's label, its points (one row each, with the coordinate along x in the column
+        "at"), and the index from which its colour and marker follow. view: the figure's columns, of which only y and
+        along matter. places: the texts along x; None: x is a number.
     """
     colour, marker = COLOURS[line.index % len(COLOURS)], MARKERS[line.index % len(MARKERS)]
     style = STYLES[line.index // len(COLOURS) % len(STYLES)]
@@ -282,8 +281,8 @@ def _name_mark(
     the box around this text, or None if no side is free.
 
     Args:
-        axes: to write on. line: with its points. at: number of the point. view: the figure's columns. covered: boxes
-        that the text must not overlap. panel: the box in which the text must stay.
+        axes: to write on. line: with its points. at: index of the mark's point in the line, from 0. view: the figure's
+        columns. covered: boxes that the text must not overlap. panel: the box in which the text must stay.
     """
     x, y, along = (line.points[column].iloc[at] for column in ("at", view.y, view.along))
     text = value(along) if at else pairs([str(view.along)], [along])
@@ -348,7 +347,7 @@ def plot_fit(
         fits: at most two fitted formulas, each with its value at every row of the table. A formula is a sum of terms
         with fitted constants; the terms come from theory and depend on the flip probability α, the number of labels,
         and the heterogeneity φ (how far users' label distributions lie from their cluster's). title: above the axes.
-        note: text for the caption with the parameters that are held fixed. path: of the figure's file.
+        note: text for the caption with the parameters that are held fixed. path: the figure's file.
     """
     # the fitted values become columns, so that each point that can be drawn keeps its fitted values
     for fit in fits:

@@ -107,9 +107,9 @@ def _privacy(film: Film) -> dict[str, Any]:
 
     Returns:
         epsilon, delta: the bound. epsilon_local: ε₀ of a noisy label alone. protects: a sentence on what is protected
-        from whom. conditions: those of the bound; empty if no finite ε is known. worst: four numbers on the user whom
-        the page names: user (her number), cluster, place (her index among the users in the picture), and others (how
-        many other users have the same ε).
+        from whom. conditions: the conditions under which the bound holds; empty if no finite ε is known. worst: four
+        numbers on the user whom the page names: user (her number), cluster, place (her index among the users in the
+        picture), and others (how many other users have the same ε).
     """
     network, statement = film.network, film.network.statement
     condition = f", given {statement.conditional_on}" if statement.conditional_on else ""
@@ -164,8 +164,8 @@ def _symbol(state: int, label: int) -> str:
     than one label, and "k" and the state for a user who has no label to show.
 
     Args:
-        state: 0 not begun, 1 waits for a label, 2 has got one, 3 has submitted, 4 has failed. label: the one that she
-        got or submitted; below 0: none, or a message that carries more than one label.
+        state: 0 not begun, 1 waits for a label, 2 has got a label, 3 has submitted, 4 has failed. label: the label that
+        she got or submitted. A number below 0 means no label, or a message that carries more than one label.
     """
     return f"k{state}" if state not in (2, 3) else "lx" if label < 0 else f"l{label % LABELS}"
 

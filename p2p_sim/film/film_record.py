@@ -71,7 +71,8 @@ class Film:
 
     network: what happened in the run. users: numbers of the users in the picture, ascending (u,). places: the places of
     these users and of their clusters in the picture. messages: the messages that these users sent or received. fates:
-    what became of the requests of all users. end_s: length of the run, seconds. run: the counts at its end, by name.
+    what became of the requests of all users. end_s: length of the run, seconds. run: the counts at the end of the run,
+    by name.
     """
 
     network: ObservedNetwork
@@ -100,7 +101,7 @@ class Film:
             "sent": sent.sent_s[~sent.duplicate],
             "duplicated": sent.sent_s[sent.duplicate],
             "lost": sent.sent_s[~coming],
-            "undelivered": sent.arrives_s[coming],  # and delivered
+            "undelivered": sent.arrives_s[coming],  # the delivered ones are subtracted below
             "delivered": self.network.messages.time_s,
             **ends(self),
         }
@@ -143,8 +144,8 @@ def counts_at(film: Film, at_s: float) -> dict[str, int]:
     and questions that got no label (unanswered).
 
     Args:
-        film: of the run. at_s: the moment, seconds. If the film shows only some users, the counts are known at 401
-        moments; those of the last one that is not after `at_s` are returned.
+        film: the film of the run. at_s: the moment, seconds. If the film shows only some users, the counts are known at
+        401 moments; then the counts at the last of these moments that is not after `at_s` are returned.
     """
     if film.timeline is not None:
         step = int(np.searchsorted(film.timeline["at_s"], at_s, side="right")) - 1
@@ -195,7 +196,7 @@ def _fates(network: ObservedNetwork) -> Fates:
     at = np.where(np.isfinite(sent.arrives_s), sent.arrives_s, sent.sent_s)
     np.maximum.at(heard, sent.sender[own], at[own])
     np.maximum.at(heard, sent.receiver[reply], at[reply])
-    if sent.forwarded.any():  # on a walk the transcript does not tell whose request a user passed on
+    if sent.forwarded.any():  # the transcript does not tell whose request a user passed on
         heard = np.where(np.isfinite(first_s), _last(at), -np.inf)
     # a user who never asked has failed if she came online, since she has no neighbour
     waiting, never = ~np.isfinite(network.answered_s), ~np.isfinite(first_s) & np.isinf(lapsed)
@@ -228,7 +229,8 @@ def _fates_of_requests(network: ObservedNetwork) -> Fates:
         raise RuntimeError("a protocol's transcript has no requests")
     first_s, failed_s = np.full(n, np.inf), np.full(n, -np.inf)
     np.minimum.at(first_s, requests.user, requests.begin_s)
-    # the first reply to any attempt answers a question; else it fails when its last attempt expires, or at the end
+    # the first reply to any attempt answers a question; without a reply it fails when its last attempt expires or, if
+    # attempts never expire, at the end of the run
     questions, row = np.unique(np.column_stack([requests.user, requests.question]), axis=0, return_inverse=True)
     answered, over = np.full(len(questions), np.inf), np.zeros(len(questions))
     np.minimum.at(answered, row.ravel(), requests.answered_s)

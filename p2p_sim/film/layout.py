@@ -132,9 +132,9 @@ def _edges(overlay: Overlay | None, users: Integers) -> Integers:
 def _inside(overlay: Overlay | None, users: Integers, edges: Integers) -> Floats:
     """Points (u, 2) in the unit disc for the users of one cluster.
 
-    If the network's graph gives users positions (in the unit square), the points follow from these. Otherwise they are
-    taken from a drawing of the graph. If there are no edges or fewer than three users, they lie like a sunflower's
-    seeds.
+    If the network's graph gives users positions (in the unit square), the points follow from these. Otherwise the
+    points are taken from a drawing of the graph. If there are no edges or fewer than three users, the points lie like a
+    sunflower's seeds.
 
     Args:
         overlay: the graph of who may ask whom, or None. users: (u,) numbers of the cluster's users. edges: (e, 2) pairs

@@ -108,8 +108,8 @@ def _message_data(film: Film) -> dict[str, list[int]]:
 
     kind: 1 request, 2 reply, 3 submission. from, to: position among the users in the picture, -1 the learner, -2
     another user, -3 another user who is in the coalition. sent: ticks (millionths of the run) since the message before
-    was sent. end: ticks from its sending until its arrival at its receiver; -1: it was lost. how: 0 lost, 1 its
-    receiver was offline, 2 delivered, 3 delivered and dropped. label: the noisy label that it carries; -1: none or
+    was sent. end: ticks from the message's sending until it arrived at its receiver; -1: it was lost. how: 0 lost, 1
+    its receiver was offline, 2 delivered, 3 delivered and dropped. label: the noisy label that it carries; -1: none or
     unknown. attempt: number of the request among those for the same question, from 0; -1: sent unasked. forwarded: 1 if
     a user passed the request on. copy: 1 if the network made this copy. Each of the last three columns is an empty list
     if all its entries are 0.

@@ -1,17 +1,18 @@
 """The opening of a film: the way of one user's label, step by step, and what the learner learns of the label.
 
-The user is the target. The learner considers both labels equally likely for her and knows the true labels of the other
-n-1 users of her cluster; `ones` of these labels are 1. The learner sees t submissions of the cluster; k of them are 1.
-Which users submit does not depend on labels, and each submission is the noisy label of a uniformly random member of the
-cluster. Let X be the number of the others' noisy labels that are 1, and z the target's noisy label. Given X and z,
-k ~ Bin(t, (X + z)/n). Let L_z be the mean of the probability of k over X = ones - Bin(ones, α) + Bin(n-1-ones, α).
-Then, for the target's true label y and the learner's view (what it sees),
+The user is the target. Her cluster has n users, and noise flips each label with probability α. The learner considers
+both labels equally likely for her. It knows the true labels of the other n-1 users of her cluster; `ones` of these
+labels are 1. The learner sees t submissions of the cluster; k of them are 1. Which users submit does not depend on
+labels, and each submission is the noisy label of a uniformly random member of the cluster. Let X be the number of the
+others' noisy labels that are 1, and z the target's noisy label. Given X and z, k ~ Bin(t, (X + z)/n). Let L_z be the
+expectation of this probability of k over X = ones - Bin(ones, α) + Bin(n-1-ones, α). Then, for the target's true label
+y and the learner's view (what it sees),
 
     Pr[view | label y] ∝ (1-α) L_y + α L_{1-y},   Pr[y = 1 | view] = ((1-α) L_1 + α L_0) / (L_0 + L_1).
 
-The mean over views of |Pr[y = 1 | view] - 1/2| is half the total variation distance of the two laws of the view, that
-is, δ(0)/2. It is the learner's advantage if the others have these labels. The accountant's advantage is the largest
-over all labels of the others.
+The expectation over views of |Pr[y = 1 | view] - 1/2| is half the total variation distance of the two laws of the view,
+that is, δ(0)/2. It is the learner's advantage if the others have these labels. The accountant's advantage is the
+largest over all labels of the others.
 """
 
 import math
@@ -84,8 +85,8 @@ def learned_of(network: ObservedNetwork, user: int) -> Posterior | None:
 
 
 def posterior_of(model: LabelExchange, ones: int, submissions: int, submitted_ones: int) -> float:
-    """The probability that a user's label is 1, given what her cluster submitted, if both labels are equally likely
-    before.
+    """The probability that a user's label is 1, given what her cluster submitted. Before, both labels are taken to be
+    equally likely.
 
     Args:
         model: the exchange in her cluster, with its size, α and θ. ones: how many other users have the true label 1.
@@ -124,7 +125,7 @@ DID_IN_PROTOCOL = {
 class StoryStep:
     """A step of the opening: the name of the scene in the picture, its length in milliseconds, and its caption.
 
-    A part of the caption in an HTML element of class `then` is hidden until the picture shows the event that it
+    A part of the caption in an HTML element of class `then` is hidden until the picture shows the event that this part
     describes.
     """
 
@@ -147,8 +148,8 @@ class Story:
 
 
 def mark_of(label: int) -> Markup:
-    """HTML for a label in a text: its symbol and the symbol's name; words for a message that carries more than a class
-    (-1).
+    """HTML for a label in a text: its symbol and the symbol's name. For a message that carries more than a class (label
+    -1), the HTML has words instead.
     """
     if label < 0:
         return Markup("<b>a noisy message</b>")
@@ -238,8 +239,8 @@ def story_of(film: Film) -> Story:
 
 
 def _drawn(label: int) -> int:
-    """The number of the symbol that shows a label, from 0 to 23; labels that differ by 24 share one. -1 for a message
-    that carries more than a class.
+    """The number of the symbol that shows a label, from 0 to 23; labels that differ by 24 share one symbol. The number
+    is -1 for a message that carries more than a class.
     """
     return label % LABELS if label >= 0 else -1
 

@@ -12,7 +12,7 @@ from p2p_sim.histograms.partitions import Floats, Ints
 
 class CellClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of classifiers for the labels 0 and 1. Such a classifier gives one answer in each cell of a partition of the
-    space.
+    feature space.
     """
 
     n_features_in_: int

@@ -1,5 +1,4 @@
-"""Histogram classifiers: without privacy, with noisy votes (PCL, PCL2), and with two stability-based histograms
-(PCL2b).
+"""Histogram classifiers without privacy, with noisy votes (PCL, PCL2), and with two stability-based histograms (PCL2b).
 
 Algorithm numbers are those of Bousquet et al. (2022), "Private Bayes consistency". The votes of a cell are the sum of
 y - 1/2 over the examples in the cell, where y is an example's label, 0 or 1. They are positive if most of these labels
@@ -87,13 +86,13 @@ class HistogramClassifier(CellClassifier):
 
 @dataclass(eq=False, repr=False)
 class PCL(HistogramClassifier):
-    """Private histogram rule on [0, 1]^d (Algorithm 2): (ε, 0)-private, and consistent for every law.
+    """Private histogram rule on [0, 1]^d (Algorithm 2). It is (ε, 0)-private, and consistent for every law.
 
     The votes of each cube, even of an empty one, get Laplace noise of scale 1/ε once; a query draws no noise. Points
     outside [0, 1]^d are moved to its boundary, with a warning. The counts of cells are not released. So `predict_proba`
-    divides votes by n r^d, the mean count of n rows in a cube of side r under the uniform law. The answers of
-    `predict_proba` order points by confidence, but are not calibrated. Only the methods' answers are private: the
-    fitted object contains the exact votes and the noise's seed.
+    divides votes by n r^d: if n rows were uniformly distributed, a cube of side r would contain n r^d of them on
+    average. The answers of `predict_proba` order points by confidence, but are not calibrated. Only the methods'
+    answers are private: the fitted object contains the exact votes and the noise's seed.
 
     Args:
         epsilon: ε, above 0. side: public side r of the cubes; None: n^(-1/(2d)). random_state: seed of the noise. Use a
@@ -161,9 +160,10 @@ class LabelPrivateHistogram(PCL):
 class PCL2(PCL):
     """Private histogram rule on a bounded metric space (Algorithm 4): PCL on the Voronoi cells of a maximal r-packing.
 
-    A maximal r-packing is a set of points at least r apart to which no point can be added. By default the space is
-    [0, 1]^d with the supremum norm and the packing is a grid, so that the cells are cubes. Otherwise the packing is
-    chosen greedily from the public points `reference`: a packing from the sample would reveal who is in it.
+    A maximal r-packing is a set of points at least r apart to which no point can be added. By default the space is [0,
+    1]^d with the supremum norm and the packing is a grid, so that the cells are cubes. Otherwise the packing is chosen
+    greedily from the public points `reference`. It is not chosen from the sample, since it would then reveal who is in
+    the sample.
 
     Args:
         epsilon: ε, above 0. radius: r, public; None: n^(-1/(4d)). random_state: seed of the noise. reference: (N, d)
@@ -197,8 +197,8 @@ class PCL2(PCL):
 
 def packing_cells(rule: "PCL2 | PCL2b", points: Floats, *, bounded: bool) -> Partition:
     """The partition of the space of features into cells: each cell holds the points nearest to one centre (Voronoi
-    cells). The centres are a maximal r-packing: they are at least r apart, and none can be added. They form a grid, so
-    that the cells are cubes of side r, or are chosen from a public set of points.
+    cells). The centres are a maximal r-packing: they are at least r apart, and no centre can be added. They form a
+    grid, so that the cells are cubes of side r, or are chosen from a public set of points.
 
     Args:
         rule: the estimator, with parameters radius (r; None: n^(-1/(4 dimension))), dimension (None: d), reference
@@ -264,11 +264,12 @@ class CellCounts:
 
 @dataclass(eq=False, repr=False)
 class PCL2b(CellClassifier):
-    """Private histogram rule on an unbounded metric space (Algorithm 5): (2ε, 2δ)-private, consistent for every law.
+    """Private histogram rule on an unbounded metric space (Algorithm 5). It is (2ε, 2δ)-private, and consistent for
+    every law.
 
-    It uses two stability-based histograms: of all examples, and of the examples with label 1. A point gets class 1 if,
-    in its cell, the second histogram's count is more than half of the first's. Cells whose noisy count of all examples
-    is below the threshold answer 0.
+    It uses two stability-based histograms: first of all examples, then of the examples with label 1. A point gets class
+    1 if the count of its cell in the second histogram is more than half of the count in the first. Cells whose noisy
+    count of all examples is below the threshold answer 0.
 
     Args:
         epsilon: ε of each histogram, above 0: the classifier costs 2ε. delta: δ of each histogram; None: n^-2. radius:

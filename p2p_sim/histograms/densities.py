@@ -50,7 +50,7 @@ class HistogramDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _count(self, cells: Ints) -> CellCounts:
-        """The number of examples in each cell, from which the density is computed: here the exact counts. Private
+        """The number of examples in each cell, from which the density is computed. Here the counts are exact; private
         subclasses return noisy counts.
 
         Args:

@@ -1,5 +1,5 @@
-"""Partitions of a space into cells: cubes, and Voronoi cells of a packing. They depend only on the number n of rows and
-on public data.
+"""Partitions of a space into cells: cubes, and Voronoi cells of a packing. The partitions depend only on the number n
+of rows and on public data.
 
 A cell is given by a row of integers: the coordinates of a cube in a grid, or the number of a Voronoi cell. The cells
 that contain a point of the sample are kept in a sorted table. Noise belongs to a cell, not to a query.
@@ -26,7 +26,8 @@ FARTHEST = 2.0**62
 
 @dataclass(frozen=True)
 class Cubes:
-    """A partition into cubes: cell j holds x with offset + j·side <= x < offset + (j+1)·side in each coordinate.
+    """A partition into cubes: cell j holds the points x with offset + j·side <= x < offset + (j+1)·side in each
+    coordinate.
 
     The cubes centred on a grid of spacing r (offset = -r/2) are the Voronoi cells of a maximal r-packing of R^d in the
     supremum norm, for every d.
@@ -61,8 +62,9 @@ class Cubes:
         return int(self.per_axis**dimensions)
 
     def usual_count(self, rows: int, dimensions: int) -> float:
-        """The mean number n r^d of rows in a cube of side r if n = `rows` rows are uniform on the unit cube. It is
-        public, so votes can be divided by it where the true counts of cubes are private.
+        """The expected number n r^d of rows in a cube of side r if n = `rows` rows are uniformly distributed on the
+        unit cube. It is public, so votes can be divided by it instead of by the true counts of cubes, which are
+        private.
 
         Args:
             rows: n. dimensions: d.
@@ -84,8 +86,8 @@ class Voronoi:
     """A partition into Voronoi cells: each point belongs to the nearest one of given centres.
 
     Args:
-        centres: (m, d), public. metric: a name that scikit-learn's search trees know, or a function of two points,
-        which must be a metric and is slow.
+        centres: (m, d), public. metric: a name that scikit-learn's search trees know, or a function of two points. The
+        function must be a metric, and makes searches slow.
     """
 
     centres: Floats

@@ -24,7 +24,7 @@ class Net(Protocol):
     """A finite list of classifiers."""
 
     def errors(self, points: Floats, labels: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """For each classifier of the list, the number of examples that it gets wrong: a vector.
+        """A vector: for each classifier of the list, the number of examples that it gets wrong.
 
         Args:
             points: (n, d). labels: (n,) 0 or 1.
@@ -52,14 +52,14 @@ class HalfSpaces:
     """Half-spaces {x: u·x >= t}: for d = 1 thresholds {x >= t}, for d = 2 half-planes of equally spaced directions u.
 
     Args:
-        directions: number of directions, at least 1; the first one points along the first axis. It is 1 for d = 1.
+        directions: number of directions, at least 1; the first one points along the first axis. It must be 1 if d = 1.
     """
 
     directions: int = 1
 
     def net(self, points: Floats) -> "HalfSpaceNet":
-        """A finite list of half-spaces {x: u·x >= t}. For each direction u of this class, and for each way in which
-        some t splits the points, the list contains one half-space.
+        """A finite list of half-spaces {x: u·x >= t}. For each of the directions u, and for each way in which some t
+        splits the points, the list contains one half-space.
 
         Args:
             points: (m, d), d = 1 or 2.
@@ -163,8 +163,8 @@ def _cuts(at: Floats) -> Floats:
 def _wrong_from(at: Floats, signed: NDArray[np.int64], cuts: Floats) -> NDArray[np.int64]:
     """For each of the cuts (C,), the sum of `signed` over the examples whose value in `at` is at least the cut: (C,).
 
-    If `signed` is 1 for label 0 and -1 for label 1, this sum plus the number of labels 1 is a number of errors: that of
-    the classifier that gives label 1 to the examples whose value is at least the cut.
+    If `signed` is 1 for label 0 and -1 for label 1, this sum plus the number of labels 1 is the number of errors of a
+    classifier: the one that gives label 1 to the examples whose value is at least the cut.
 
     Args:
         at: (n,) the value of each of n examples. signed: (n,) their signs. cuts: (C,).
@@ -176,8 +176,8 @@ def _wrong_from(at: Floats, signed: NDArray[np.int64], cuts: Floats) -> NDArray[
 
 @dataclass(eq=False, repr=False)
 class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Private learner of a class of finite VC dimension, from few labelled and many unlabelled examples (Bousquet et
-    al. 2022, Theorem 4.11).
+    """Private learner of a class of classifiers of finite VC dimension, from few labelled and many unlabelled examples
+    (Bousquet et al. 2022, Theorem 4.11).
 
     First step: a private density estimate (PCDE) of the unlabelled examples, at (ε, δ); points drawn from it reduce the
     class to a finite net. Second step: the exponential mechanism chooses from the net, at ε. The probability of a
@@ -229,7 +229,7 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"unlabelled has {others.shape[1]} features, X has {points.shape[1]}")
         streams = Streams(self.random_state, 0)
         self.density_ = PCDE(self.epsilon, self.delta, random_state=self.random_state).fit(others)
-        drawn = np.zeros((0, points.shape[1]))  # no cell was released: a net without points
+        drawn = np.zeros((0, points.shape[1]))  # if no cell was released, the net is made without points
         if len(self.density_.masses_):
             drawn = self.density_.sample(self.net_points, streams.generator("histogram net"))
         # a finite net with every labelling of the drawn points, and a private choice from this net by the labelled

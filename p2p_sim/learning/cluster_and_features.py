@@ -1,4 +1,4 @@
-"""A learner that uses features and clusters. It learns one global model from the features, and then moves the model's
+"""A learner that uses features and clusters. It learns one global model from the features, and then changes the model's
 predictions so that their mean over each cluster equals smoothed class shares of the cluster.
 """
 
@@ -16,16 +16,16 @@ from p2p_sim.learning.noise_correction import ForwardCorrectionConfig, Observed
 from p2p_sim.mechanisms import LabelRelease, NoiseLaw, Predictor, cluster_shares
 
 PENALTIES = (1.0, 10.0, 100.0, 1000.0)
-"""L2 penalties among which the learner chooses one for the global model's coefficients."""
+"""L2 penalties among which the learner chooses that of the global model's coefficients."""
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, math.inf)
-"""The numbers s among which the learner chooses one. When a cluster's class shares are computed, the global model's
-mean prediction over the cluster counts as much as s labels of the cluster. If s is infinite, the labels of the cluster
-do not count."""
+"""The values of s among which the learner chooses. When a cluster's class shares are computed, the global model's mean
+prediction over the cluster counts as much as s labels of the cluster. If s is infinite, the labels of the cluster do
+not count."""
 
 
 def ratios(predicted: Floats, offsets: NDArray[np.int64], shares: Floats) -> Floats:
-    """A factor for each cluster and class, (C, K), found by up to 200 rounds of scaling. They move the predictions of
-    each cluster to given class shares.
+    """Factors (C, K), one for each cluster and class, which move the predictions of each cluster to given class shares.
+    They are found by up to 200 rounds of scaling.
 
     A user's K predicted probabilities, times the factors of her cluster and divided by their sum, are her new
     distribution. The mean of these new distributions over a cluster's users equals the cluster's shares, to within 1e-7
@@ -142,9 +142,9 @@ class ClusterAndFeaturesConfig(Learner):
         return SoftLogisticRegressionConfig(max_iterations=self.max_iterations).fit(features, weights)
 
     def learn(self, received: Received) -> Predictor:
-        """The predictor learned from released hard labels. First a global logistic regression on the features is
-        learned. Then its predictions are multiplied by a factor for each cluster and class, so that their mean over a
-        cluster's users becomes a weighted mean of two distributions: the class shares estimated from the cluster's
+        """The predictor that is learned from released hard labels. First a global logistic regression on the features
+        is learned. Then its predictions are multiplied by a factor for each cluster and class, so that their mean over
+        a cluster's users becomes a weighted mean of two distributions: the class shares estimated from the cluster's
         labels, and the mean prediction of the global model.
 
         Args:
@@ -162,9 +162,9 @@ class ClusterAndFeaturesConfig(Learner):
 
     def _penalty(self, whole: _Evidence) -> float:
         """The L2 penalty on the global model's coefficients, 1, 10, 100 or 1000, that fits the released labels best in
-        a cross-validation. There a model learned from half of the clusters is judged by the likelihood of the released
-        labels of the other half; then the halves change their roles. If several penalties are equally good, the largest
-        is chosen. No true label is used.
+        a cross-validation. A model learned from half of the clusters is judged by the likelihood of the released labels
+        of the other half; then the halves change their roles. If several penalties are equally good, the largest is
+        chosen. No true label is used.
 
         Args:
             whole: all released labels, with the law of their noise.
@@ -181,10 +181,10 @@ class ClusterAndFeaturesConfig(Learner):
         return min(PENALTIES[::-1], key=loss)
 
     def _strength(self, whole: _Evidence, penalty: float) -> float:
-        """The number s: 1, 3, 10, 30, 100, 300, 1000 or infinity. When the global model's mean prediction over a
-        cluster is averaged with the cluster's released labels, it counts as much as s labels. The model and the cluster
-        shares are learned from every second released label, and s is chosen so that the other labels have the largest
-        likelihood. If several s are equally good, the largest is chosen.
+        """The number s, which is 1, 3, 10, 30, 100, 300, 1000 or infinity. When the global model's mean prediction over
+        a cluster is averaged with the cluster's released labels, this prediction counts as much as s labels. The model
+        and the cluster shares are learned from every second released label, and s is chosen so that the other labels
+        have the largest likelihood. If several s are equally good, the largest is chosen.
 
         Args:
             whole: all released labels, with the law of their noise. penalty: L2 penalty on the global model's

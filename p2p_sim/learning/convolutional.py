@@ -83,7 +83,7 @@ class ConvolutionalConfig(Learner):
 
         Args:
             features: (m, p) pixel values of each image, one image a row, pixels row by row. If images have three
-            colours, all values of the first colour come first, then those of the second, then those of the third.
+            colours, all values of the first colour come first, then all of the second, then all of the third.
             weights: (m, K) label vectors: shares of the classes, or K bits. bits: True if the vectors are bits, each
             predicted by a sigmoid of its own; False if they are shares, predicted by one softmax.
         """
@@ -112,6 +112,8 @@ class _Trained:
     settings: Settings
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """Predicted class probabilities (n, K); for a network trained on bits, its K sigmoids divided by their sum."""
+        """Predicted class probabilities (n, K). If the network was trained on bits, they are its K sigmoids divided by
+        their sum.
+        """
         scores = predicted(self.network, features, self.settings)
         return normalised(scores) if self.settings.bits else scores

@@ -1,4 +1,4 @@
-"""A histogram classifier whose labels come from the label exchange, with a cluster for each cell."""
+"""A histogram classifier whose labels come from the label exchange; each cell of the histogram is a cluster."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -27,11 +27,11 @@ class ExchangeHistogram(HistogramClassifier):
     `smallest_cell` rows submit nothing; there the prediction is 0.
 
     Args:
-        target_epsilon: ε for which the smallest sufficient α is chosen; None if `flip_prob` is given. flip_prob: α in
-        [0, 1/2). delta: δ in (0, 1); None: n^-2 for n rows. sampling_rate: θ. side: side length of the cubes, which is
-        public; None: the smallest side that is at least n^(-1/(2d)) and divides [0, 1] evenly. smallest_cell: number of
-        rows, at least 2, that a cell needs to take part. Small cells need a large α, and all cells share one α.
-        random_state: seed of flips, fetches and submissions.
+        target_epsilon: upper limit of ε, to which α is calibrated: the smallest α found that keeps to it is used. None
+        if `flip_prob` is given. flip_prob: α in [0, 1/2). delta: δ in (0, 1); None: n^-2 for n rows. sampling_rate: θ.
+        side: side length of the cubes, which is public; None: the smallest side that is at least n^(-1/(2d)) and
+        divides [0, 1] evenly. smallest_cell: number of rows, at least 2, that a cell needs to take part. Small cells
+        need a large α, and all cells share one α. random_state: seed of flips, fetches and submissions.
     """
 
     target_epsilon: float | None = 1.0

@@ -34,8 +34,8 @@ def labels_in(weights: Floats) -> Floats:
 def labelled_rows(
     features: NDArray[np.floating], weights: Floats
 ) -> tuple[NDArray[np.floating], NDArray[np.uint8], Floats | None]:
-    """A training set in which each row has one class: features (r, d), classes (r,), and weights (r,), or None if all
-    weights are 1.
+    """A training set in which each row has one class: features (r, d), classes (r,), and weights (r,), which are None
+    if all are 1.
 
     A row of features is repeated for each class whose weight is not 0.
 
@@ -57,7 +57,8 @@ def normalised(scores: NDArray[np.floating]) -> Floats:
 
 def probabilities_of(predictor: Predictor, features: NDArray[np.floating], cluster: NDArray[np.int64] | None) -> Floats:
     """Predicted class probabilities (m, K) of the features (m, d). If the predictor consists of one predictor for each
-    cluster (`ByCluster`), each row is predicted by that of its cluster or, if `cluster` is None, by the mean of all.
+    cluster (`ByCluster`), each row is predicted by its cluster's predictor or, if `cluster` is None, by the mean of all
+    predictors.
 
     Args:
         predictor: one for all rows, or one for each cluster. features: (m, d). cluster: (m,) cluster of each row; None:
@@ -73,9 +74,9 @@ class Received:
     """What a learner has: the released labels that arrived, and the public features.
 
     features: (n, d) of all users. release: the labels that arrived. num_classes: K. cluster_offsets: (C+1,); cluster c
-    holds users offsets[c]..offsets[c+1]-1. noise: public probabilities of each released hard label given the true
-    label, for learners with `uses_noise_law`. values: public probabilities of each released number given the true
-    number.
+    holds users cluster_offsets[c]..cluster_offsets[c+1]-1. noise: public probabilities of each released hard label
+    given the true label, for learners with `uses_noise_law`. values: public probabilities of each released number given
+    the true number.
     """
 
     features: NDArray[np.floating]
@@ -159,7 +160,8 @@ class Learner(Config):
     accepts: kinds of labels that it can learn from. loss: the loss in which its excess risk is measured. takes_counts:
     whether one row of weights may stand for several labels. If so, the labels at each point of a known law can be
     counted and given as one row. uses_noise_law: whether `learn` needs the public law of the labels' noise.
-    has_reference: whether the learner also learns from the true labels, for the columns without privacy.
+    has_reference: whether the learner also learns from the true labels, for the columns of results that show what is
+    reached without privacy.
     """
 
     kind: str
@@ -188,8 +190,8 @@ class Learner(Config):
 
     @abstractmethod
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor learned from features and labels. For the columns of results without privacy, the labels are
-        the true ones.
+        """The predictor learned from features and labels. To measure what is reached without privacy, it is called with
+        the true labels.
 
         Args:
             features: (m, d). weights: (m, K) weights of the K classes in each label; a hard label has weight 1 for its

@@ -34,8 +34,8 @@ class PenalisedLogisticConfig(Learner):
     """Largest number of L-BFGS iterations, at least 1; after these the last iterate is used."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor learned from m labels. Each label has features, (m, d), and weights of the K classes, (m, K),
-        at least 0.
+        """The predictor learned from m labels. The labels come with features (m, d) and with weights (m, K) of the K
+        classes, which are at least 0.
 
         Each row is used once for each class whose weight is not 0, with this weight as its sample weight. If fewer than
         two classes have a weight that is not 0, the predictor is a constant.
@@ -192,7 +192,7 @@ class WeightedLogisticConfig(Learner):
     """Largest number of L-BFGS iterations, at least 1."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The model that minimises the penalised loss, by L-BFGS; all coefficients start at 0.
+        """The model that minimises the penalised loss. It is found by L-BFGS, with all coefficients 0 at the start.
 
         Args:
             features: (m, d). weights: (m, K) weights of the classes in each label, of any sign.

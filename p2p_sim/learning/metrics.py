@@ -1,4 +1,4 @@
-"""Errors and risks of predictors, for all rows and for groups. Only such measures may look at true labels."""
+"""Errors and risks of predictors, for all rows and for groups. Only these measures may look at true labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -81,7 +81,7 @@ class Predicted:
 def predict(population: People, private: Predictor, nonprivate: Predictor | None) -> Predicted:
     """Predictions of the private predictor and, if there is one, of the predictor without privacy, for the rows on
     which they are judged. These are the finitely many points of the known law of the data or, if no law is known, the
-    rows held out. If the private predictor consists of one predictor for each of some clusters, only rows of these
+    rows held out. If the private predictor has a predictor of its own for each of some clusters, only rows of these
     clusters are judged. The result also has each row's weight for each class: its probability under the law, or 1 for a
     held-out row's label.
 
@@ -108,7 +108,7 @@ def measured(predicted: Predicted, loss: Loss = "log") -> Risk:
     """The values that judge a private predictor and, if there is one, a predictor without privacy: error rates, excess
     risks, and (for two classes) areas under the ROC curve. For comparison there are also the error rates of Bayes' rule
     and of always predicting the most frequent class, and the excess risk of the best predictor that uses no features.
-    Under a known law all these values are exact. Otherwise the areas and all error rates but that of Bayes' rule are
+    Under a known law all these values are exact. Otherwise the areas and all error rates except that of Bayes' rule are
     computed on the rows held out; the other values are None.
 
     Excess risk is the expected loss minus the smallest expected loss of a family of models: of affine logistic models

@@ -68,7 +68,7 @@ def scores(network: "nn.Module", images: "Tensor") -> "Tensor":
 
 def _simple(channels: int, side: int, num_classes: int) -> "nn.Module":
     """A network of two convolution and pooling layers and two linear layers, with dropout 1/2. The kinds of layers are
-    those of the vector approximation paper, Section 5.2; the numbers of channels and units are not.
+    those of the vector approximation paper, Section 5.2; the numbers of channels and units are not taken from it.
 
     Args:
         channels: number of an image's channels. side: side of an image, in pixels. num_classes: K.

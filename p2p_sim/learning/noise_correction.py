@@ -56,8 +56,8 @@ class Observed:
     The true label of an observation is taken to be that of a random user of the bag. So its predicted distribution is
     the mean of the distributions predicted for the bag's users.
 
-    features: (n, d) features of the n users of all bags, bag by bag. starts: (B,) first row of each of B bags; no bag
-    is empty.
+    features: (n, d) features of the n users of all bags, bag by bag. starts: (B,) index of the first user of each of B
+    bags; no bag is empty.
     bag: (m,) the bag of each observation. likelihood: (m, K) probability of the released label under each true label.
     count: (m,) how often the label was released.
     """
@@ -116,7 +116,7 @@ class Observed:
 @dataclass(frozen=True, eq=False)
 class Objective:
     """The function of coefficients W that the fit minimises: -log likelihood of the observed labels + l2 |W|²/2, where
-    |W|² leaves out the intercepts.
+    |W|² is the sum of the squares of all coefficients except the intercepts.
 
     Scores are linear in the features. If there are two classes, the score of the first is 0.
     """

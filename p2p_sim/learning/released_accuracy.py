@@ -1,12 +1,13 @@
 """The accuracy of a given predictor, estimated from released labels alone.
 
 The users and their true labels are fixed; the noise and the choice of released labels are random. The predictor must
-not have been learned from the labels that judge it. The score s of a released label is that of the class predicted for
-the user. It is unbiased: its mean over the noise is 1 if the prediction is right, else 0.
+not have been learned from the labels that judge it. A released label gives a score to each class; s is the score of the
+class that is predicted for the user. It is unbiased: its expectation over the noise is 1 if the prediction is right,
+else 0.
 
 *Labels of the users themselves.* The mean of the scores of m released labels is an unbiased estimate of the accuracy.
-Let 1{right} be 1 if the prediction is right, else 0. Since E s = 1{right} and 1{right}² = 1{right}, s² - s has the mean
-Var(s). So Σ(s² - s)/m² estimates the variance of the estimate without bias.
+Let 1{right} be 1 if the prediction is right, else 0. Since E s = 1{right} and 1{right}² = 1{right}, the expectation of
+s² - s is Var(s). So Σ(s² - s)/m² estimates the variance of the estimate without bias.
 
 *Labels of clusters.* Let p_y be the share of class y among a cluster's true labels, and q_y its share among the
 predicted labels. Then the accuracy in the cluster lies between max(0, max_y(p_y + q_y - 1)) and Σ_y min(p_y, q_y)
@@ -19,10 +20,10 @@ tightest counts:
 - the Fréchet bound after clusters with the same majority prediction are merged, which makes the errors of shares
 smaller.
 
-*Peers drawn with replacement.* Among m released labels of n users, some can be of the same user. With v = E Var(score |
-true label), the mean of m scores has the variance Var(score)/m + (1 - 1/m) v/n. The sample variance S² has the mean
-Var(score) - v/n, and score² - score has the mean v. So S²/m + v/n is an unbiased estimate of the mean's variance, while
-S²/m is too small by v/n.
+*Peers drawn with replacement.* Among m released labels of n users, some can be of the same user. Let v = E Var(score |
+true label). Then the mean of m scores has the variance Var(score)/m + (1 - 1/m) v/n. The sample variance S² has the
+expectation Var(score) - v/n, and score² - score has the expectation v. So S²/m + v/n is an unbiased estimate of the
+mean's variance, while S²/m is too small by v/n.
 """
 
 from dataclasses import dataclass
@@ -61,7 +62,9 @@ class AccuracyEstimate:
 
 @dataclass(frozen=True)
 class _Bound:
-    """An estimate of a lower (or upper) bound on the accuracy, less (or plus) its largest bias; and its variance."""
+    """An estimate of a lower bound on the accuracy, less its largest bias, or of an upper bound, plus its largest bias;
+    and the variance of this estimate.
+    """
 
     value: float
     variance: float

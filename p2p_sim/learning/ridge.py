@@ -115,8 +115,8 @@ def squared_risks(people: People, law: FiniteLaw, numbers: list[Floats]) -> tupl
     of the best affine function of the features, and the loss of the best constant.
 
     Args:
-        people: users whose labels are numbers, with the grid of label values. law: of features and labels. numbers: for
-        each predictor, its predictions (P,) at the law's points.
+        people: users whose labels are numbers, with the grid of label values. law: of features and labels, on P points
+        (feature vectors). numbers: for each predictor, its predictions (P,) at the law's points.
     """
     # f(x) = E[y|x] at every point, and the mean variance of a label around it
     values = np.array(people.values)

@@ -66,8 +66,8 @@ class EstimatorConfig(Learner):
         only one class occurs, or none, the predictor is constant.
 
         Args:
-            features: (m, d) of each label. weights: (m, K), the weight of each of the K classes in each label, at least
-            0; a hard label has weight 1 for its class.
+            features: (m, d), one row for each label. weights: (m, K), the weight of each of the K classes in each
+            label, at least 0; a hard label has weight 1 for its class.
         """
         rows, labels, count = labelled_rows(features, weights)
         present = np.unique(labels)
@@ -123,7 +123,7 @@ class BoostedTreesConfig(UnbiasedLearner):
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
         """The predictor learned by a regression of each class's weight on the features. If there are two classes, only
-        the weight of the second is needed. With fewer than two labels, every class gets the same probability.
+        the weight of the second is needed. If there are fewer than two labels, every class gets the same probability.
 
         Args:
             features: (m, d). weights: (m, K) unbiased weights of the classes in each label; rows sum to 1.
@@ -145,8 +145,8 @@ class BoostedTreesConfig(UnbiasedLearner):
 
 @dataclass(frozen=True)
 class _Regressed:
-    """A predictor from a regression of each class's unbiased weight; if there are two classes, only of the second
-    class's weight.
+    """A predictor from regressions, one for the unbiased weight of each class; if there are two classes, there is one
+    regression, for the weight of the second class.
     """
 
     models: tuple[Any, ...]

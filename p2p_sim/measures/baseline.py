@@ -47,8 +47,8 @@ class Gain(NamedTuple):
 
 def gains(rows: pd.DataFrame) -> list[Gain]:
     """Compares the private and the non-private model with always predicting the majority class. For each model the
-    result holds its mean accuracy, that of the majority class, and the mean difference of the two within replicates,
-    with its 95% interval.
+    result holds its mean accuracy, the mean accuracy of the majority class, and the mean difference of the two within
+    replicates, with its 95% interval.
 
     A model is left out if its error rate or that of the majority class is missing in a row. The list is empty if the
     law is known and, in some row, no classifier can be more accurate than the majority class.
@@ -93,7 +93,7 @@ def warnings_of(rows: pd.DataFrame) -> list[str]:
 def _advice(model: _Model, gain: Mean, rows: pd.DataFrame) -> str:
     """The end of a message about a model that is not clearly better than a baseline: what to do about it. For the
     private model, if fewer than half of the requests were answered, it says to look at the network. Otherwise, if there
-    are two to four replicates, it says to run more; if not, it is the advice that belongs to the model.
+    are two to four replicates, it says to run more. In all other cases it is the advice that belongs to the model.
 
     Args:
         model: the private model or the one without privacy. gain: its gain over the baseline, with the number of
@@ -147,7 +147,8 @@ def points_not_above(rows: pd.DataFrame) -> tuple[int, int]:
     known, a classifier can be more accurate than the majority class.
 
     The model is the private one if its accuracy is known, else the one without privacy. It is clearly more accurate if
-    the 95% interval of its mean gain in accuracy lies above 0. For a single replicate, it is if the gain is above 0.
+    the 95% interval of its mean gain in accuracy lies above 0. For a single replicate, it is clearly more accurate if
+    the gain is above 0.
 
     Args:
         rows: result rows of several scenarios; the column "scenario" names each row's scenario.

@@ -3,9 +3,9 @@
 On the cube, x is uniform on [0, 1]^d, and the probability of label 1 is p(1|x) = 1/2 + a Π_j g(x_j), where |g| <= 1 and
 0 < a <= 1/2. The excess error of a classifier is the integral of |2 p(1|x) - 1| over those x where the classifier
 differs from the Bayes rule. If the classifier is constant on boxes, its excess error follows from two integrals over
-each box: the integral of the positive part of the product Π_j g(x_j), and that of its negative part. These integrals
-follow from the integrals of the factors: for two factors g and h, (g h)⁺ = g⁺h⁺ + g⁻h⁻, where ⁺ denotes the positive
-part and ⁻ the negative part.
+each box: the integrals of the positive part and of the negative part of the product Π_j g(x_j). These integrals follow
+from the integrals of the factors: for two factors g and h, (g h)⁺ = g⁺h⁺ + g⁻h⁻, where ⁺ denotes the positive part and
+⁻ the negative part.
 
 On the line, half the L1 distance between the density of a law and a density that is constant on cells is computed
 exactly.

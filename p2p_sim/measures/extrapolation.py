@@ -1,5 +1,5 @@
-"""Predictions for numbers of users that were not measured: fitted laws, the largest of n draws, and laws of times on a
-grid.
+"""Predictions for numbers of users that were not measured. They use fitted laws, the largest of n draws, and
+distributions of times on a grid.
 """
 
 import math
@@ -22,14 +22,14 @@ def predict(
 ) -> Estimate:
     """Predicts one further measurement by weighted least squares, with a 95% prediction interval from Student's t.
 
-    The interval is right if measurement i is design[i] · b plus an independent normal error of variance s²/weights[i]
-    with unknown b and s. No measurement can verify that this law still holds at `at`.
+    The interval is right if measurement i is design[i] · b plus an independent normal error of variance s²/weights[i];
+    b and s are unknown. No measurement can verify that this law still holds at `at`.
 
     Args:
-        design: (m, p) the p terms of the law at each of m measurements; the rank is p < m. values: (m,) the
-        measurements. at: (p,) the terms of the further measurement. weights: (m,) precisions relative to each other,
-        above 0; None: all 1. weight: precision of the further measurement, on the same scale; infinity: the interval is
-        for the law's value, without the error of a measurement.
+        design: (m, p) the p terms of the law at each of m measurements; this matrix has rank p, and p < m. values: (m,)
+        the measurements. at: (p,) the terms of the further measurement. weights: (m,) precisions relative to each
+        other, above 0; None: all 1. weight: precision of the further measurement, on the same scale; infinity: the
+        interval is for the law's value, without the error of a measurement.
 
     Raises:
         ValueError: the measurements do not determine the law and its scatter.
@@ -87,8 +87,8 @@ def normal_score(count: float) -> float:
 
 
 def most_of(count: float, trials: int, probability: float, level: float) -> int:
-    """The smallest number k such that, with probability at least `level`, none of n independent Bin(trials, p) numbers
-    exceeds k.
+    """The smallest number k such that, with probability at least `level`, no number exceeds k among n independent
+    Bin(trials, p) numbers.
 
     Args:
         count: n, at least 1. trials: number of trials of each binomial number. probability: p. level: in (0, 1).
@@ -101,8 +101,8 @@ def most_of_any(count: float, trials: int, probability: float, chance: float) ->
     these numbers depend on each other (union bound).
 
     Args:
-        count: n, at least 1. trials: number of trials of each binomial number. probability: p. chance: in (0, 1); may
-        be far below 1e-16.
+        count: n, at least 1. trials: number of trials of each binomial number. probability: p. chance: in (0, 1); it
+        may be far below 1e-16.
     """
     if not count >= 1 or not 0.0 < chance < 1.0:
         raise ValueError(f"count = {count}, chance = {chance}: at least 1, and in (0, 1), are needed")
@@ -139,9 +139,9 @@ def _most(tail: float, trials: int, probability: float) -> int:
 class GridLaw:
     """The distribution of the arrival time of an event that may never happen, on a grid of times.
 
-    step_s: seconds between two times of the grid, which starts at 0. mass: (cells,) probability of each time; the last
-    one also includes all later times. With the remaining probability, 1 minus the sum of `mass`, the event never
-    happens.
+    step_s: seconds between two times of the grid, which starts at 0. mass: (cells,) probability of each time; the
+    probability of the last time includes all later times. With the remaining probability, 1 minus the sum of `mass`,
+    the event never happens.
     """
 
     step_s: float
@@ -167,8 +167,8 @@ class GridLaw:
         return float(self.mass.sum())
 
     def after(self, earlier: "GridLaw") -> "GridLaw":
-        """The distribution of the sum of this time and an independent earlier one, such as the time that two messages
-        take one after the other.
+        """The distribution of the sum of this time and an independent earlier time, such as the time that two messages
+        take if the second follows the first.
 
         Args:
             earlier: the distribution of the earlier time, on the same grid.
@@ -200,8 +200,8 @@ class GridLaw:
 
     def joined(self, alternative: "GridLaw") -> "GridLaw":
         """The distribution of the time of an event that happens in one of two ways that exclude each other, such as an
-        answer to a first request or to a second one. The probabilities of the two ways are added at each time of the
-        grid. The sum of all these probabilities must be at most 1, and both distributions must have the same grid.
+        answer to a first or to a second request. The probabilities of the two ways are added at each time of the grid.
+        The sum of all these probabilities must be at most 1, and both distributions must have the same grid.
 
         Args:
             alternative: the distribution for the other way.
@@ -209,8 +209,8 @@ class GridLaw:
         return GridLaw(self.step_s, self.mass + alternative.mass)
 
     def upper_points(self, tails: Floats) -> Floats:
-        """For each of m tail probabilities, the first time of the grid, in seconds, after which the event happens with
-        at most this probability: (m,).
+        """The first time of the grid, (m,) in seconds, after which the event happens with at most the given
+        probability, for each of m such tail probabilities.
 
         Args:
             tails: (m,) the tail probabilities.
@@ -232,8 +232,8 @@ class GridLaw:
         return float(self.upper_points(np.array([tail_of_largest(count, level)]))[0])
 
     def draw_last(self, count: float, size: int, rng: np.random.Generator) -> Floats:
-        """Draws the time of the last arrival among n independent users, `size` times: (size,) in seconds. Users who
-        never arrive do not count; if nobody arrives, the time is 0.
+        """Draws the time of the last arrival among n independent users; `size` such times are drawn, (size,) in
+        seconds. Users who never arrive do not count; if nobody arrives, the time is 0.
 
         Args:
             count: n, including users who never arrive. size: number of draws. rng: random numbers.
@@ -257,8 +257,8 @@ class GridLaw:
 
         The load is the time that the queue needs for n messages. The estimate is the largest value of t + load · Pr[a
         message arrives at t or later] over times t up to the `level`-quantile of the last arrival, or this quantile
-        plus load/n if that is larger. To within load/√n, this is Lindley's recursion for n users whose arrivals follow
-        the law.
+        plus load/n if that is larger. To within load/√n, this agrees with Lindley's recursion for n users whose
+        arrivals follow the law.
 
         Args:
             count: n, at least 1. load_s: the load, seconds. level: in (0, 1); 1/2 gives the median.

@@ -62,10 +62,10 @@ def figure_of(column: str) -> tuple[str, Group] | None:
 
 
 def extra_loss(rows: "pd.DataFrame", group: Group) -> "pd.Series":
-    """For each row, how much more accuracy a group loses by privacy than all other users together. A loss is the error
-    rate minus that of the same learner without privacy. The result is positive if the group loses more, and NaN if the
-    group is empty or has all users. The other users' loss follows from the loss of all users, the group's loss and the
-    group's share of the users.
+    """For each row, how much more accuracy a group loses by privacy than all other users together. A loss is the
+    learner's error rate minus the error rate of the same learner without privacy. The result is positive if the group
+    loses more, and NaN if the group is empty or has all users. The other users' loss follows from the loss of all
+    users, the group's loss and the group's share of the users.
 
     Args:
         rows: result rows, with error rates with and without privacy of all users and of the group, and the group's

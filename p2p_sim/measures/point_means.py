@@ -20,8 +20,8 @@ Quality = Literal["excess_risk", "accuracy", "half_l1", "cells"]
 def quality(rows: pd.DataFrame) -> Quality:
     """The name of the quality measure that all given rows have.
 
-    It is excess risk if known, else accuracy. For density estimates it is half the L1 error if known, else the number
-    of cells.
+    It is excess risk if this is known, else accuracy. For density estimates it is half the L1 error if this is known,
+    else the number of cells.
 
     Args:
         rows: rows of replicates or of points, at least one.
@@ -53,8 +53,8 @@ def is_privacy(name: str) -> bool:
 def derived(rows: pd.DataFrame) -> pd.DataFrame:
     """The result rows with further columns. accuracy, nonprivate_accuracy and majority_accuracy are 1 minus the error
     rates error_rate, nonprivate_error_rate and majority_error_rate. excess_error_rate, the loss of accuracy by privacy,
-    is error_rate - nonprivate_error_rate; relative_accuracy is accuracy / nonprivate_accuracy. Each is added if the
-    error rates that it needs are there.
+    is error_rate - nonprivate_error_rate; relative_accuracy is accuracy / nonprivate_accuracy. Each of these columns is
+    added if the error rates that it needs are there.
 
     For each group with an error rate, such as error_rate[sex=Female], both accuracies and the loss are added, too.
     Missing numbers become NaN, also in a column without any value.
@@ -118,9 +118,9 @@ def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:
-    """Means of columns over each group of rows, each with the ends of its 95% t-interval: for a column c the columns c,
-    c_low and c_high, with one row for each group. The interval of a column whose name ends in "auc" is cut to [0, 1].
-    All three are NaN if a row of the group has no value.
+    """Means of columns over each group of rows, each with the ends of its 95% t-interval. For a column c the result has
+    the columns c, c_low and c_high, with one row for each group. The interval of a column whose name ends in "auc" is
+    cut to [0, 1]. All three are NaN if a row of the group has no value.
 
     Args:
         groups: a Pandas groupby. names: the names of the columns. size: number of rows of each group.
@@ -170,12 +170,12 @@ def by_replicate(rows: pd.DataFrame, column: str) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of one column between two sets of rows, second minus first, at one point or pooled over points.
+    """The difference of a column between two sets of rows, second minus first, at a single point or pooled over points.
 
     values: axis values of the point; None: pooled over points. first, second: the means in the two sets; for a column
-    about privacy the largest values of equally many replicates. difference: the difference with its 95% interval, and a
-    number of replicates: that of the pairs or, if unpaired, that of the smaller sample. It is None for a column about
-    privacy. counts: numbers of replicates of `first` and `second`.
+    about privacy the largest values of equally many replicates. difference: the difference with its 95% interval and a
+    number of replicates, which is the number of pairs or, if unpaired, the size of the smaller sample. It is None for a
+    column about privacy. counts: numbers of replicates of `first` and `second`.
     """
 
     column: str
@@ -212,13 +212,14 @@ def welch_interval(first: ArrayLike, second: ArrayLike) -> Mean:
 def differences(
     first: pd.DataFrame, second: pd.DataFrame, axes: Sequence[str], column: str, paired: bool
 ) -> list[Difference]:
-    """Differences of a column between two sets of rows, at every point that both have, and pooled over these points.
+    """Differences of a column between two sets of rows, at every point that both sets have, and pooled over these
+    points.
 
-    Points that share random numbers are not independent. So pooling averages over the points within each replicate, and
-    these averages are the sample. A replicate counts if all points have it in both sets or, if unpaired, in the
-    replicate's own set. For a column about privacy the largest values are compared, without an interval. They are taken
-    over the replicates that both sets have or, if unpaired, over the first replicates of each set, equally many in
-    both.
+    Points that share random numbers are not independent. So for pooling each replicate gets its average over the
+    points, and these averages are the sample. If replicates are paired, a replicate counts if all points have it in
+    both sets; else it counts if all points have it in its own set. For a column about privacy the largest values are
+    compared, without an interval. If replicates are paired, they are taken over the replicates that both sets have;
+    else over the first replicates of each set, equally many in both.
 
     Args:
         first, second: rows with a column for every axis, at most one row for each replicate and combination of axis
@@ -228,8 +229,8 @@ def differences(
 
     Returns:
         One difference for each shared point, in the order of the first rows. If there are several, the pooled
-        difference comes last. A point is left out if one of the sets has no value of this column there or, if paired,
-        if no replicate is common to both.
+        difference comes last. A point is left out if one of the sets has no value of this column there, or if
+        replicates are paired and no replicate is common to both sets.
     """
     tables = []
     for rows in (first, second):

@@ -82,9 +82,9 @@ learns about one label from messages about other labels, so that she guesses mor
 def sentences(rows: "pd.DataFrame", every: bool = True) -> list[str]:
     """Sentences on how many of 100 labels an observer guesses right with and without users' messages. The observer is
     the learner, or anybody who sees the release. The first sentence is for an observer to whom all labels are equally
-    likely. If the rows have a coalition of users, a sentence for the coalition follows. Of several rows, the first
-    sentence uses the row in which the largest share of labels is guessed right with messages; the sentence for the
-    coalition uses the row with the largest advantage.
+    likely. If the rows have a coalition of users, a sentence for the coalition follows. If there are several rows, the
+    first sentence uses the row in which the largest share of labels is guessed right with messages; the sentence for
+    the coalition uses the row with the largest advantage.
 
     Args:
         rows: result rows, one for each replicate, with the shares of labels guessed right without messages (guess_...)

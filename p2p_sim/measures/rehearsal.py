@@ -2,11 +2,11 @@
 curator resamples labels from noisy label distributions of clusters.
 
 Which parameters are best depends on the true labels, which must not be used. So a rehearsal runs the mechanism on
-made-up clusters, whose distributions of K labels are drawn from a Dirichlet law of concentration 2/K. Each cluster has
-two points; their label distributions are at L1 distance φ from the cluster's distribution, in opposite directions. The
-learner predicts the majority of the released labels at each point; the learner's excess 0-1 risk is the cost of the
-parameters. All inputs are public: K, the cluster size, the number of decisions that a learner takes within a cluster,
-and a guess of φ.
+made-up clusters, whose label distributions (over K labels) are drawn from a Dirichlet law of concentration 2/K. Each
+cluster has two points; their label distributions are at L1 distance φ from the cluster's distribution, in opposite
+directions. The learner predicts the majority of the released labels at each point; the learner's excess 0-1 risk is the
+cost of the parameters. All inputs are public: K, the cluster size, the number of decisions that a learner takes within
+a cluster, and a guess of φ.
 """
 
 import math
@@ -24,7 +24,9 @@ size for every K."""
 SURE = 3.0
 """Number of standard errors by which a choice must beat uniform randomised response, which needs no guess of φ."""
 SPARED = 1.0 - 1e-9
-"""Share of ε that is spent: slightly less than 1, so that no more than ε is spent after λ near 1 is rounded."""
+"""Share of ε that is spent: slightly less than 1, so that the rounding of a λ near 1 cannot bring the spending above
+ε.
+"""
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Shares of ε that may be spent on the released label distributions; the rest is spent on the labels."""
 
@@ -51,10 +53,10 @@ def uniform(epsilon: float, classes: int) -> Choice:
 
 
 def split_budget(epsilon: float, share: float, threshold: float) -> Choice:
-    """Parameters of Algorithm 1 that divide ε into two parts. The distribution costs 2/σ, for noise of scale σ on a
-    cluster's label counts. The labels cost ln(1 + (1-λ)/(λτ)): each label is replaced with probability λ by a draw from
-    the noisy label distribution, whose entries are at least τ. At τ = 0 all labels are replaced: λ = 1, and all of ε is
-    spent on the distribution. ε is lowered by a billionth, so that rounding cannot exceed it.
+    """Parameters of Algorithm 1 that divide ε into two parts. The noisy label distribution costs 2/σ if noise of scale
+    σ is added to a cluster's label counts. The labels cost ln(1 + (1-λ)/(λτ)), since each label is replaced with
+    probability λ by a draw from this distribution, whose entries are at least τ. At τ = 0 all labels are replaced
+    (λ = 1), and all of ε is spent on the distribution. ε is lowered by a billionth, so that rounding cannot exceed it.
 
     Args:
         epsilon: ε in all. share: the part of ε for the distribution, 0 to 1. threshold: τ, 0 to 1/K for K classes.
@@ -66,9 +68,9 @@ def split_budget(epsilon: float, share: float, threshold: float) -> Choice:
 
 
 def corollary2(epsilon: float, heterogeneity: float) -> Choice:
-    """Parameters of Corollary 2 for Algorithm 1, as printed in the paper. A label is replaced by a draw from the
-    cluster's noisy label distribution with probability λ = 1/(1+(e^ε-1)φ), the noise on label counts has scale σ = 1/ε,
-    and entries of the distribution are at least τ = φ. These parameters spend up to 3ε instead of ε.
+    """Parameters of Corollary 2 for Algorithm 1, as printed in the clustering paper. A label is replaced by a draw from
+    the cluster's noisy label distribution with probability λ = 1/(1+(e^ε-1)φ), the noise on label counts has scale
+    σ = 1/ε, and entries of the distribution are at least τ = φ. These parameters spend up to 3ε instead of ε.
 
     Args:
         epsilon: ε. heterogeneity: φ, the mean L1 distance between the label distributions of a user's features and of
@@ -98,9 +100,9 @@ def rehearse(
     choices: list[Choice], classes: int, cluster_size: int, decisions: int, heterogeneity: float, seed: int = 0
 ) -> Floats:
     """The excess 0-1 risk of a majority vote after Algorithm 1, for each choice of its parameters and each of
-    approximately 8,000/K made-up clusters: (len(choices), clusters). In each cluster a learner predicts at two points,
-    at each by the majority of the released labels of n/decisions users at this point. All choices are tried on the same
-    clusters, the same users and, up to its scale, the same noise on label counts.
+    approximately 8,000/K made-up clusters: (len(choices), clusters). In each cluster a learner predicts at two points.
+    At each point the prediction is the majority of the released labels of n/decisions users. All choices are tried on
+    the same clusters, the same users and, up to its scale, the same noise on label counts.
 
     Args:
         choices: parameters to compare: resampling probability, noise scale and threshold; released labels are not

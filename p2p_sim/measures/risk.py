@@ -83,8 +83,8 @@ def best_logistic_risk(points: Floats, mass: Floats, positive: Floats) -> float:
 def logistic_risk_after(points: Floats, mass: Floats, learned: Floats, positive: Floats) -> float:
     """Expected log loss, in nats, of the affine logistic model fitted to infinitely many labels of another law.
 
-    The expected loss on the labels of that law is a convex function of the model's coefficients. A trust-region Newton
-    method minimises it until the gradient is below 1e-11; nothing is sampled.
+    The expected loss on the labels of the other law is a convex function of the model's coefficients. A trust-region
+    Newton method minimises it until the gradient is below 1e-11; nothing is sampled.
 
     Args:
         points: (P, d) features. mass: (P,) their probabilities. learned: (P,) p(1|x), in [0, 1], of the labels to which

@@ -22,10 +22,10 @@ FORMS = {
 the value is its exponent. The first term is a power of φ (heterogeneity of clusters), the second a power of α (flip
 probability), and the third a power of 1/(θn), where θn is the number of labels that reach the learner.
 
-Theorem 4 of the clustering paper (Esfandiari et al.) says that excess risk is at most
-O(√(dim log(1/γ)/(θn)) + φ + α); it may be smaller. The fits do not vary the theorem's dimension dim and its γ. Near its
-minimum, a smooth loss, such as log loss in a model that can represent the law of the data, grows with the square of the
-distance from the minimum."""
+Theorem 4 of the clustering paper (Esfandiari et al.) says that excess risk is at most O(√(dim log(1/γ)/(θn)) + φ + α);
+it may be smaller. The fits do not vary the theorem's dimension dim and its γ. Near its minimum, a smooth loss, such as
+log loss in a model that can represent the law of the data, grows with the square of the distance from the minimum; the
+second form has squares for such losses."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,8 @@ def _fit(name: str, powers: dict[str, float], base: Floats, values: Floats, rng:
     Raises:
         ValueError: there are fewer points than constants, or terms are linearly dependent over the points.
     """
-    # the design: a column for each term that varies, and one for all other terms; a φ of 1e-17 is a rounding error
+    # the design has a column for each term that varies, and one for all other terms; values up to 1e-12 count as 0,
+    # since a φ of 1e-17 is a rounding error
     terms, (points, replicates) = base ** list(powers.values()), values.shape
     varying = terms.max(axis=0) > np.maximum(VARIES * terms.min(axis=0), 1e-12)
     design = np.column_stack([terms[:, varying], *([] if varying.all() else [np.ones(points)])])

@@ -15,12 +15,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PointwiseRisk:
-    """The excess risk of a classifier at each of n points, and Theorem 2's bound of it. The theorem compares the means
-    of these two over the points.
+    """The excess risk of a classifier at each of n points, and Theorem 2's bound of it. The theorem compares the mean
+    excess risk over the points with the mean bound.
 
-    error: (n,) Δ(x), the largest error of the estimated probability of a noisy bit. excess: (n,) η*(x) - η_c(x): the
-    largest class probability minus that of the predicted class c. bound: (n,) Theorem 2's bound, which is at least
-    `excess` at every point.
+    error: (n,) Δ(x), the largest error, over the classes, of the estimated probability that a noisy bit is 1. excess:
+    (n,) η*(x) - η_c(x): the largest class probability minus that of the predicted class c. bound: (n,) Theorem 2's
+    bound, which is at least `excess` at every point.
     """
 
     error: Floats

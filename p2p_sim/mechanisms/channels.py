@@ -1,7 +1,8 @@
 """Channels in which users send messages to the learner, either under their names or through a trusted shuffler.
 
-A channel takes any randomizer. In the local channel every user sends her message under her own name, so only the noise
-protects her label. A shuffler passes on the messages of each cluster in random order.
+A randomizer is the random function that turns a label into a message; a channel takes any randomizer. In the local
+channel every user sends her message under her own name, so only the noise protects her label. A shuffler passes on the
+messages of each cluster in random order.
 """
 
 from abc import abstractmethod
@@ -107,7 +108,7 @@ class MessageAccountant(Accountant):
 
 @dataclass(frozen=True)
 class LocalAccountant(MessageAccountant):
-    """Accountant for a single message, whose sender the observer knows: at every δ, ε is at most ε₀.
+    """Accountant for a single message, whose sender the observer knows. Its bound is that ε is at most ε₀ at every δ.
 
     local_epsilon: ε₀, the ε of a message at δ = 0. conditions: conditions of the bounds, as sentences.
     """
@@ -132,10 +133,12 @@ class LocalAccountant(MessageAccountant):
 
 
 class LocalChannel(Channel):
-    """Every user sends her message with her name; no trusted party and no amplification."""
+    """Every user sends her message under her name. There is no trusted party, and only the noise protects a label."""
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """Accountant of a user's message, which is seen with her name; it is the same for every cluster size."""
+        """Accountant of a user's message, which is seen with her name. The accountant is the same for every cluster
+        size.
+        """
         noise = self.randomizer(setup)
         return LocalAccountant(noise, noise.local_epsilon, self.conditions)
 
@@ -202,7 +205,7 @@ class Table(Message):
 
     @property
     def local_epsilon(self) -> float:
-        """ε₀ of one message: the largest log-ratio of two entries in a column of the matrix, rounded up."""
+        """ε₀ of one message: the largest logarithm of a ratio of two entries in a column of the matrix, rounded up."""
         return law_epsilon(self.transition) * UP
 
     @property
@@ -248,7 +251,9 @@ class TableAccountant(MessageAccountant):
 
 
 class LocalMechanism(LocalChannel):
-    """Base of local mechanisms given by a matrix of probabilities. A subclass defines `kind`, keys and `transition`."""
+    """Base of local mechanisms given by a matrix of probabilities. A subclass defines `kind`, its keys, and
+    `transition`.
+    """
 
     conditions: ClassVar[tuple[str, ...]] = LOCAL_CONDITIONS
 

@@ -243,14 +243,14 @@ class ClusterRRConfig(Mechanism):
 
         A label is drawn anew with probability λ, from the cluster's noisy label distribution q̃. Let 1{z} be the
         one-hot vector of z. If q̃ is released (bias correction β > 0) and λ < 1, the scores (1{z} - λq̃)/(1 - λ) have
-        no such error. If β = 0 and λ < 1, the cluster's shares of released labels stand for q̃. At λ = 1 the scores are
-        1{z}.
+        no such error. If β = 0 and λ < 1, the cluster's shares of released labels take the place of q̃ in this formula.
+        At λ = 1 the scores are 1{z}.
 
         In a cluster, let q_y be the share of users whose predicted class is y, and p_y the share whose true class is y.
         If β = 0 or λ = 1, an estimated accuracy has the error λ Σ_y q_y (q̃_y - p_y). At λ = 1 an estimated share of
         class y has the error q̃_y - p_y. Both errors are at most λ Σ_y |r_y - p_y| in absolute value, where r is q̃
-        before it is changed so that it sums to 1. This is at most λ Σ_y (|L_y| + τ). Here L_y is the Laplace noise on
-        the share of class y, of scale σ/n in a cluster of n users, and τ is the smallest possible entry of r.
+        before it is changed so that it sums to 1. This bound is at most λ Σ_y (|L_y| + τ). Here L_y is the Laplace
+        noise on the share of class y, of scale σ/n in a cluster of n users, and τ is the smallest possible entry of r.
 
         Args:
             outcome: the result of the run. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
@@ -287,9 +287,9 @@ class ClusterRRConfig(Mechanism):
         )
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
-        """The ε that Theorem 1 of the clustering paper gives as printed, for the smallest cluster, as the results
-        column "epsilon_paper". This ε is not a certified bound. The theorem assumes that a change of one user's label
-        changes the share of one class in her cluster; but it changes the shares of two classes.
+        """The ε that Theorem 1 of the clustering paper gives as printed, for the smallest cluster. It is written to the
+        results column "epsilon_paper", and is not a certified bound. The theorem assumes that a change of one user's
+        label changes the share of one class in her cluster, although such a change alters the shares of two classes.
 
         Args:
             situation, delta: not used. sizes: number of users of each cluster.

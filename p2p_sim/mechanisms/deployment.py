@@ -211,9 +211,10 @@ class Deployment(ABC):
     def learner_law(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, learner: PrivacyBound
     ) -> LossLaw:
-        """A distribution of the privacy loss, the log-ratio of the probabilities of what the learner sees under two
-        labels of a user. The distribution dominates the loss about every user of the run: the curve δ(ε) that follows
-        from it holds for all users, and so do bounds on guessing a label.
+        """A distribution of the privacy loss. What the learner sees has a probability under each label of a user; the
+        privacy loss is the logarithm of the ratio of two such probabilities. The distribution dominates the loss about
+        every user of the run: the curve δ(ε) that follows from it holds for all users, and so do bounds on guessing a
+        label.
 
         The distribution is computed from an accountant, which bounds δ at every ε. If there is no accountant, it is
         computed from the single stated (ε, δ). If this ε is infinite, the loss is infinite with probability 1: the

@@ -1,4 +1,4 @@
-"""DP-SGD for multinomial logistic regression by a trusted curator, plain and as LabelDP-Pro.
+"""Plain DP-SGD and LabelDP-Pro: two ways in which a trusted curator trains multinomial logistic regression.
 
 The curator sees all labels, and releases only the noisy model.
 
@@ -66,8 +66,8 @@ class NoisySteps(Mechanism):
         return max(1, round(self.epochs / self.sampling_rate))
 
     def calibrated(self, setup: Setup) -> Self:
-        """This configuration with the noise multiplier set. If a target ε is given, this is the smallest multiplier (3
-        digits) that is certified to meet this ε at the scenario's δ.
+        """This configuration with the noise multiplier set. If a target ε is given, this is the smallest multiplier of
+        three significant digits that is certified to meet this ε at the scenario's δ.
 
         Args:
             setup: what is known of the users and the scenario; only its δ is used.
@@ -117,8 +117,8 @@ class NoisySteps(Mechanism):
         length = self.learning_rate or 4.5 / self.clip / (1.0 + 0.85 * walk)
         weights = np.zeros(shape, dtype=np.float32)
         for _ in range(self.steps):
-            # clipped gradients of a Poisson batch, summed, plus noise σ clip N(0, I); divided by the expected batch
-            # size
+            # the clipped gradients of a Poisson batch are summed, and noise σ clip N(0, I) is added; the result is
+            # divided by the expected batch size
             batch = np.flatnonzero(bernoulli(rng, rate, labels.size))
             gradient = clipped_gradient_sum(
                 weights, features[batch], norms[batch], labels[batch], self.clip
@@ -163,7 +163,7 @@ class Scaling:
     """A map from public features to inputs of the model. It centres the features, scales them by one number, and
     appends a constant 1.
 
-    centre: (d,), subtracted from the features. factor: the number by which the difference is multiplied.
+    centre: (d,), subtracted from the features. factor: the number by which the centred features are multiplied.
     """
 
     centre: NDArray[np.float64]

@@ -154,7 +154,8 @@ class UserEpsilons(NamedTuple):
 
 
 def user_epsilons(shards: Sequence[NetworkRecord], noise: Message, delta: float) -> UserEpsilons:
-    """Certified ε at δ of each user of a run against the learner, in the population's order; and one bound for all.
+    """Certified ε at δ of each user of a run against the learner, in the population's order; and one bound for all
+    users.
 
     Args:
         shards: records of how the network turned out, for all clusters. noise: the randomizer of each label. delta: δ.
@@ -166,8 +167,8 @@ def user_epsilons(shards: Sequence[NetworkRecord], noise: Message, delta: float)
 
 
 def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant:
-    """Accountant of a run for all users against the learner, who sees the set of submissions but not their senders. Its
-    δ(ε) is the largest over the clusters at every ε.
+    """Accountant of a run for all users against the learner, who sees the set of submissions but not their senders. At
+    every ε, its δ(ε) is the largest over the clusters.
 
     Args:
         shards: records of how the network turned out, for all clusters. noise: the randomizer of each label.

@@ -275,7 +275,7 @@ class LabelExchangeMechanism(Deployment):
         if self.applies(situation) is None or outcome.realised is None:
             return super().account(outcome, cluster_sizes, situation, delta)
         chosen = clusters_to_evaluate(outcome.realised)
-        summed = outcome.realised[0].users is not None  # with sums alone, chosen clusters suffice
+        summed = outcome.realised[0].users is not None  # if an entry stands for several users, chosen clusters suffice
         clusters = list(cluster_privacy(outcome.realised, self.randomizer, delta, chosen if summed else None))
         deciding = clusters if summed else list(itertools.compress(clusters, chosen))
         worst = worst_bound([cluster.learner for cluster in deciding])

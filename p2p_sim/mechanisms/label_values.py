@@ -168,9 +168,9 @@ class RrOnBins(ValueMessage):
         return self.noise.randomize(np.array(self.bins.bin_of, dtype=np.uint8)[labels], rng)
 
     def debiased(self, payload: NDArray[np.integer]) -> Floats:
-        """Numbers (n,) for n noisy bins, which undo the noise on average. Given a true label, the mean of its number
-        equals the mean of all label values in the label's bin, weighted by the prior. In a bin of prior probability 0,
-        all values have equal weights.
+        """Numbers (n,) for n noisy bins, which undo the noise on average. Given a true label, the mean of the number
+        that the learner gets equals another mean: that of all label values in the label's bin, weighted by the prior.
+        In a bin of prior probability 0, all values have equal weights.
 
         Args:
             payload: (n,), the noisy bins, 0 to b-1.
@@ -194,7 +194,7 @@ class RrOnBins(ValueMessage):
 
 @dataclass(frozen=True)
 class UnbiasedValues(ValueMessage):
-    """The optimal unbiased randomizer (Badanidiyuru et al. 2023): given a label, the mean output is its value."""
+    """The optimal unbiased randomizer (Badanidiyuru et al. 2023): given a label, the mean output is the label."""
 
     kind: ClassVar[str] = "value"
 

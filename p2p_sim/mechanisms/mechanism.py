@@ -48,7 +48,7 @@ class MechanismBase(Config):
     """Base of all configurations of a mechanism.
 
     described: the mechanism's name in a report, where it follows "Labels are privatised by"; empty: its kind is used.
-    conditions: the conditions of its bounds on what the learner sees, as a report lists them.
+    conditions: what its bounds against the learner presuppose, as a report lists it.
     adjacency: what neighbouring data sets differ in: one user's label, or her whole row ("example").
     sends: whether users send each other messages over the network.
     by_shard: whether the mechanism accepts users who are drawn shard by shard (`People`), which needs a scenario
@@ -152,15 +152,15 @@ class Mechanism(MechanismBase, Deployment):
         """Makes the labels of some users private, and returns what the learner gets. Users are numbered from 0.
 
         Args:
-            labels: (n,) true labels of the users of a shard, or of all users. features: (n, d), public; d = 0 if users
-            are drawn shard by shard. clusters: (C+1,); cluster c holds users clusters[c]..clusters[c+1]-1. streams:
-            random numbers of the shard, or of the run.
+            labels: (n,) true labels of the users of a shard (a part of the clusters), or of all users. features: (n,
+            d), public; d = 0 if users are drawn shard by shard. clusters: (C+1,); cluster c holds users
+            clusters[c]..clusters[c+1]-1. streams: random numbers of the shard, or of the run.
         """
 
     @abstractmethod
     def accountant(self, setup: Setup, size: int) -> Accountant:
         """The learner's accountant: an object that bounds ε at each δ, and δ at each ε, for what the release reveals of
-        the label of one user in a cluster of `size` users (of her whole row, if the class protects rows).
+        the label of one user in a cluster of `size` users (or of her whole row, if the mechanism protects rows).
 
         Args:
             setup: what is known of the users and the scenario: cluster sizes, number of classes K, δ, and the grid of

@@ -1,4 +1,4 @@
-"""Configurations of the messages of an exchange that carry something other than flipped labels."""
+"""Configurations of exchange messages that carry something other than flipped labels."""
 
 import math
 from abc import ABC, abstractmethod
@@ -37,9 +37,9 @@ def exchanged_at(
     delta: float,
     most: float = LARGEST_EPSILON,
 ) -> SomeMessage:
-    """The randomizer with the largest sufficient ε₀ of three digits, where ε₀ is the ε of a single message. Sufficient
-    means that the learner's ε at δ is certified to be at most a target in every cluster of a label exchange. The
-    certificate holds if no message is lost and all users follow the protocol.
+    """The randomizer with the largest sufficient ε₀ among numbers of three significant digits; ε₀ is the ε of a single
+    message. A value of ε₀ is sufficient if the learner's ε at δ is certified to be at most a target in every cluster of
+    a label exchange. The certificate holds if no message is lost and all users follow the protocol.
 
     Args:
         randomizer: a function that makes the randomizer at a given ε₀. target: largest ε of the learner. sizes: (C,)
@@ -74,7 +74,7 @@ class MessageConfig(Config, ABC):
 
     @abstractmethod
     def randomizer(self, epsilon: float, setup: Setup) -> Message:
-        """The randomizer that makes a user's message from her label, with `epsilon` as the ε₀ of a message: its ε
+        """The randomizer that makes a user's message from her label. `epsilon` is the ε₀ of a message, which is its ε
         against an observer who knows the sender.
 
         Args:
@@ -83,8 +83,8 @@ class MessageConfig(Config, ABC):
         """
 
     def calibrated(self, target: float | None, sampling_rate: float, setup: Setup) -> Message:
-        """The randomizer with its noise fixed: at the ε₀ that this configuration states, or else at the largest ε₀ (in
-        three digits) with which the learner's ε is at most `target` in every cluster.
+        """The randomizer with its noise fixed: at the ε₀ that this configuration states, or else at the largest ε₀ of
+        three significant digits with which the learner's ε is at most `target` in every cluster.
 
         Args:
             target: largest ε of the learner at the scenario's δ; not used if the configuration states ε₀.
@@ -161,8 +161,8 @@ class PriorMessages(MessageConfig):
         check_prior("mechanism.randomizer.prior", self.prior, num_classes)
 
     def randomizer(self, epsilon: float, setup: Setup) -> RRWithPrior:
-        """Randomised response at ε₀ among the k classes that are most likely under the public prior; k is the number
-        with the largest probability to keep the true label.
+        """Randomised response at ε₀ among the k classes that are most likely under the public prior; k is chosen so
+        that the true label is kept with the largest probability.
 
         Args:
             epsilon: ε₀ of a message. setup: facts of the scenario; only the number of classes K is used.

@@ -73,7 +73,7 @@ class NoiseLaw:
         return np.asarray(self.transition[self.groups(len(labels)), :, labels])
 
     def weights(self, labels: NDArray[np.integer]) -> Floats:
-        """Signed weights (m, K) of m released labels. Given the true label, the mean of the weights is that label's
+        """Signed weights (m, K) of m released labels. Given the true label, the expected weights are that label's
         one-hot vector.
 
         A label z gets row z of the inverse matrix; the weights of a label sum to 1.
@@ -112,7 +112,7 @@ def cluster_shares(
 ) -> tuple[Floats, NDArray[np.int64]]:
     """Estimated class shares (C, K) of the true labels in each cluster, and the number of released labels (C,).
 
-    The shares of a cluster are the mean of its labels' unbiased weights, projected to the simplex. A cluster without
+    The shares of a cluster are the average of its labels' unbiased weights, projected to the simplex. A cluster without
     labels gets equal shares.
 
     Args:
@@ -147,7 +147,7 @@ class ValueLaw:
 
     @property
     def means(self) -> Floats:
-        """Mean (k,) of a released number given each label value."""
+        """Expected value (k,) of a released number, given each label value."""
         return np.asarray(self.law @ self.numbers)
 
     @property
@@ -184,16 +184,16 @@ class Drift:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Class scores of released labels: given the true label, the mean of the scores is that label's one-hot vector.
+    """Class scores of released labels. Given the true label, the expected scores are that label's one-hot vector.
 
     user: (m,) the user under whose name each label was released.
     weights: (m, K) the scores; each row sums to 1 unless `upper` is given.
     source: whose label is scored: the user's own, or that of a random user of her cluster.
     repeated: whether one noisy label may be released under the names of several users; it matters if `source` is
     "cluster".
-    upper: (m, K) or None. If given, the mean of `weights` is only at most the one-hot vector, and the mean of `upper`
-        is at least the one-hot vector.
-    drift: a bound on an error of the means that all labels of a cluster share; None: there is no such error.
+    upper: (m, K) or None. If given, the expectation of `weights` is only at most the one-hot vector, and that of
+        `upper` is at least the one-hot vector.
+    drift: a bound on an error of the expected scores that all labels of a cluster share; None: there is no such error.
     """
 
     user: NDArray[np.integer]
@@ -220,7 +220,7 @@ class Evidence:
         chosen = np.zeros(len(sizes), dtype=np.bool_)
         chosen[clusters] = True
         home = np.searchsorted(cluster_offsets, self.user, side="right") - 1
-        before = np.cumsum(np.where(chosen, 0, sizes))  # number of users in omitted clusters, up to and including each
+        before = np.cumsum(np.where(chosen, 0, sizes))  # users in omitted clusters, up to each (included)
         mine = chosen[home]
         drift = self.drift and Drift(self.drift.mean[clusters], self.drift.variance[clusters])
         upper = None if self.upper is None else self.upper[mine]
@@ -232,10 +232,10 @@ class Evidence:
 def of_hard(release: LabelRelease, law: NoiseLaw) -> Evidence | None:
     """Class scores of released hard labels, computed from their public noise matrices.
 
-    If all matrices that apply have an inverse, the scores are unbiased: given the true label, the mean of the scores is
+    If all matrices that apply have an inverse, the scores are unbiased: given the true label, the expected scores are
     that label's one-hot vector. Otherwise the result depends on whose label a user releases. If it is her own, there
-    are lower and upper scores, whose means are at most and at least that vector. If it is that of a random user, the
-    result is None.
+    are lower scores, whose expectation is at most that vector, and upper scores, whose expectation is at least that
+    vector. If it is that of a random user, the result is None.
 
     Args:
         release: the released labels and their users. law: the noise matrices of the labels.
@@ -254,13 +254,14 @@ def of_hard(release: LabelRelease, law: NoiseLaw) -> Evidence | None:
 def bounding_scores(transition: Floats) -> tuple[Floats, Floats]:
     """Lower and upper class scores: two matrices (K, K) with a row for each released label.
 
-    Given the true label, the mean lower score is at most its one-hot vector, and the mean upper score at least that.
-    The noise matrix need not have an inverse.
+    Given the true label, the expected lower scores are at most its one-hot vector, and the expected upper scores are at
+    least this vector. The noise matrix need not have an inverse.
 
-    Let S be the labels that are released with probability above 0. For a class of S, the inverse of the noise matrix on
-    S gives a score g. Given a true label in S, the mean of g is the indicator of the class; given a label y outside S,
-    the mean is a number c_y. With M = max(0, max c_y) and m = min(0, min c_y), taken over all y outside S, g - m is an
-    upper score and, if M < 1, (g - M)/(1 - M) is a lower one. For a class outside S the scores are the trivial 0 and 1.
+    Let S be the labels that are released with probability above 0, given some true label. For a class of S, the inverse
+    of the noise matrix on S gives a score g. Given a true label in S, the expectation of g is 1 if that label is the
+    class, and 0 otherwise. Given a true label y outside S, the expectation is a number c_y. With M = max(0, max c_y)
+    and m = min(0, min c_y), taken over all y outside S, g - m is an upper score and, if M < 1, (g - M)/(1 - M) is a
+    lower one. For a class outside S the scores are the trivial 0 and 1.
 
     Args:
         transition: (K, K) noise matrix; entry [y, z] is the probability that the label y is released as z.
@@ -282,7 +283,7 @@ def bounding_scores(transition: Floats) -> tuple[Floats, Floats]:
 
 def of_messages(release: LabelRelease, randomizer: Message, source: Source) -> Evidence | None:
     """Class scores of released payloads (what messages carry, such as bits or class probabilities). Given the true
-    label, the mean of the scores is that label's one-hot vector. None if the randomizer offers no such scores.
+    label, the expected scores are that label's one-hot vector. None if the randomizer offers no such scores.
 
     Args:
         release: the released payloads and their users. randomizer: the object that made the payloads. source: whose

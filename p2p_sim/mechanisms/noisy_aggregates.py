@@ -38,10 +38,10 @@ Words = NDArray[np.uint64]
 def noise_share(
     size: tuple[int, ...], shares: NDArray[np.int64] | int, noise_scale: float, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draws independent random whole numbers (shares). The sum of h shares is noise z with probability proportional to
-    e^(-|z|/σ), called two-sided geometric noise of scale σ. So each of h users can add one share, and together they add
-    the whole noise. A share is the difference of two negative binomial variables with r = 1/h; for h = 1 it is the
-    noise itself.
+    """Draws independent random whole numbers (shares). The sum of h shares is noise z whose probability is proportional
+    to e^(-|z|/σ); it is called two-sided geometric noise of scale σ. So each of h users can add one share, and together
+    they add the whole noise. A share is the difference of two negative binomial variables with r = 1/h; for h = 1 it is
+    the noise itself.
 
     Args:
         size: shape of the result. shares: h, at least 1; a number, or an array that broadcasts to `size`. noise_scale:
@@ -202,8 +202,8 @@ class Aggregates(Mechanism):
     @abstractmethod
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
         """Draws the noisy class counts of each bag (group of users): an array (B, k) for B bags. With two classes there
-        is one count (k = 1), that of label 1; with K > 2 classes there are k = K counts. With them comes a mask (n,) of
-        the users whom the counts include; others may have left.
+        is one count (k = 1), that of label 1; with K > 2 classes there are k = K counts. A mask (n,) is returned, too:
+        it says which users the counts include, since others may have left.
 
         Args:
             labels: (n,) true labels of the users of a shard. bags: the bag of each user. streams: random numbers of the
@@ -335,9 +335,9 @@ class NoiseSharesConfig(Aggregates):
 
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
         """Draws the noisy class counts (B, k) of each bag (group of users) as its users compute them. Each user adds a
-        share of the noise to her one-hot label, and sends several helpers random numbers whose sum is the result. With
-        the counts comes a mask (n,) of the users whom they include. A bag that more than `leavers` users leave releases
-        nothing, since too little noise would remain.
+        share of the noise to her one-hot label, and sends several helpers random numbers whose sum is the result. A
+        mask (n,) is returned, too: it says which users the counts include. If more than `leavers` users leave a bag, it
+        releases nothing, since too little noise would remain.
 
         Args:
             labels: (n,) true labels of the users of a shard. bags: the bag of each user. streams: random numbers of the

@@ -58,7 +58,9 @@ class Alibi(Message):
 
     @property
     def local_epsilon(self) -> float:
-        """ε₀ = 2/b of one message: two labels differ by one in two entries, each with Laplace noise of scale b."""
+        """ε₀ = 2/b of one message: the one-hot vectors of two labels differ by 1 in two entries, each of which has
+        Laplace noise of scale b.
+        """
         return laplace_epsilon(self.noise_scale)
 
     @property
@@ -80,7 +82,7 @@ class Alibi(Message):
     def attained(self, delta: float) -> float:
         """A lower bound of ε at δ for one message whose sender is known: no ε below max(0, ε₀ + ln(1-4δ)) is valid. The
         reason: with probability 1/4 under one of two labels, the noisy vector favours this label by the largest
-        possible factor e^ε₀.
+        possible factor e^ε₀. So δ is at least (1 - e^(ε-ε₀))/4 at every ε ≤ ε₀.
 
         Args:
             delta: δ.
@@ -135,8 +137,9 @@ class Alibi(Message):
         """Class shares (K,) estimated from the noisy vectors of m users, to be used as a prior for Bayes' rule. Shares
         below 1/m are raised to 1/m before all are scaled so that they sum to 1.
 
-        The vectors are cut to [0, 1], which shifts their means. With Laplace noise of scale b, the mean of a cut entry
-        is 1 - a at the true label and a elsewhere, where a = (b/2)(1 - e^{-1/b}). The estimate undoes this shift.
+        The vectors are cut to [0, 1], which shifts the expectations of their entries. With Laplace noise of scale b,
+        the expectation of a cut entry is 1 - q at the true label and q elsewhere, where q = (b/2)(1 - e^{-1/b}). The
+        estimate undoes this shift.
 
         Args:
             vectors: (m, K), noisy one-hot vectors with entries cut to [0, 1]; m >= 1.
@@ -147,12 +150,14 @@ class Alibi(Message):
         return np.asarray(shares / shares.sum())
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
-        """Weights (n, K) of n soft labels. Given the true label, the mean of the weights is that label's one-hot
+        """Weights (n, K) of n soft labels. Given the true label, the expectation of the weights is that label's one-hot
         vector. None if a soft label has a probability 0: the probability was then too small for single precision.
 
         A soft label under the uniform prior is proportional to e^(2v/b), where v is the noisy one-hot vector cut to
-        [0, 1] and b the noise scale. So its logarithms give v less the mean of the entries of v. The mean of an entry
-        of v is 1 - a at the true label and a elsewhere, where a = (b/2)(1 - e^{-1/b}).
+        [0, 1] and b the noise scale. So b/2 times its logarithm is v plus a constant, the same for all entries. To
+        remove the constant, the average over the entries is subtracted; what remains is v minus the average of the
+        entries of v. The expectation of an entry of v is 1 - q at the true label and q elsewhere, where
+        q = (b/2)(1 - e^{-1/b}).
 
         Args:
             payload: (n, K), soft labels made under the uniform prior.
@@ -290,8 +295,8 @@ class VectorApproximation(Message):
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
         """Weights (n, K) of n messages: (b - p)/(1 - 2p) for each bit b, where p is the flip probability of a bit.
-        Given the true label, their mean is that label's one-hot vector. None at p = 1/2, where the bits are independent
-        of the label.
+        Given the true label, their expectation is that label's one-hot vector. None at p = 1/2, where the bits are
+        independent of the label.
         """
         p = self.bit_flip_prob
         if 1.0 - 2.0 * p < 2.0**-40:

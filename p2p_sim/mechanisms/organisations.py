@@ -199,8 +199,8 @@ class Organisations(Deployment):
         return max((stage.noise.epsilon_upper for stage in self.stages[organisation]), default=0.0)
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """For each number of rows in `sizes`, the bound of ε for the worst organisation with so many rows, against an
-        observer who sees all models.
+        """For each number of rows in `sizes`, the bound of ε for the worst organisation with this number of rows,
+        against an observer who sees all models.
 
         The bound is pure: δ = 0.
         """
@@ -237,8 +237,8 @@ class Organisations(Deployment):
 
     def start(self, received: Mapping[int, Models]) -> tuple[Floats, ...] | None:
         """The point at which the penalty on a learner's own models is smallest, instead of 0: for each of K feature
-        groups a vector of coefficients. It is the weighted mean of the models that the learner received. None if no
-        model arrived.
+        groups a vector of coefficients. It is the weighted mean of the models that the learner received. The result is
+        None if no model arrived.
 
         There may be two penalties: one of weight λ towards 0, and one of weight η towards the received models. Then the
         mean is multiplied by η/(λ+η), since both together are a penalty of weight λ+η towards this point.

@@ -56,7 +56,9 @@ UNDERSTOOD = (
 
 
 class ModelRoles(NamedTuple):
-    """Numbers of the organisations in two roles: senders release models, and learners learn from others' models."""
+    """Indices, from 0, of the organisations in two roles: senders release models, and learners learn from others'
+    models.
+    """
 
     senders: tuple[int, ...]
     learners: tuple[int, ...]

@@ -128,7 +128,7 @@ class DensityRelease:
     @staticmethod
     def moved(features: NDArray[np.floating], origin: float) -> Floats:
         """The features (n, d) less `origin`, a number at which a cell of the grid begins. After this, a cell begins at
-        0. NaN becomes 0, and an infinite number the largest finite one.
+        0. NaN becomes 0, and an infinite number becomes the largest finite number of its sign.
         """
         with np.errstate(over="ignore"):
             return np.asarray(np.nan_to_num(features.astype(np.float64) - origin))

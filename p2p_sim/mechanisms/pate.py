@@ -1,4 +1,7 @@
-"""PATE: teachers trained on disjoint shards of the labels vote; a trusted curator adds noise and labels a few users.
+"""PATE, private aggregation of teacher ensembles: teachers vote, and a trusted curator labels a few users by noisy
+votes.
+
+Each teacher is trained on her own shard, a part of the labels; the shards are disjoint.
 
 The mechanism is that of PATE-FM (Malek Esmaeili et al. 2021; Papernot et al. 2018), except that teachers and student
 are not trained by FixMatch. They are models of features and clusters. A teacher knows the features and clusters of all
@@ -67,7 +70,8 @@ class PateConfig(Mechanism):
 
     def calibrated(self, setup: Setup) -> Self:
         """This configuration with the noise fixed. If a target ε is given, the standard deviation σ₂ of the noise on
-        votes becomes the smallest value (three digits) that is certified to meet this ε at the scenario's δ.
+        votes becomes the smallest value with three significant digits that is certified to meet this ε at the
+        scenario's δ.
 
         Args:
             setup: facts about the scenario, of which cluster sizes and δ are used.

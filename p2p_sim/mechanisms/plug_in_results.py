@@ -112,7 +112,7 @@ def check_accountant(method: str, model: Any) -> None:
     hashed = f"{type(model).__name__} must have a hash, as a frozen dataclass has"
     require(method, isinstance(model, Hashable), hashed)
     require(method, not (wrong := misfit(type(model), Accountant)), f"{type(model).__name__}.{wrong}")
-    # faults found below are the accountant's own, wherever the mechanism got it
+    # faults found below are faults of the accountant, wherever the mechanism got it from
     offer, bracket = maker_of(model), cast(Any, model.delta(1.0))
     method = method_of(offer, model, "delta")
     require(method, isinstance(bracket, Bracket), f"must give a Bracket, not {type(bracket).__name__}")

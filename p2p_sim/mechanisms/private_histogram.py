@@ -117,7 +117,9 @@ class PrivateHistogramConfig(Mechanism):
 
     @property
     def noise_scale(self) -> float:
-        """Scale of the Laplace noise: 1/ε on a vote; 2 divided by the count's part of ε on a count."""
+        """Scale of the Laplace noise: 1/ε for a vote; for a count it is 2 divided by that part of ε which the count
+        gets.
+        """
         return {"pcl2b": 4.0, "semi_supervised": 2.0}.get(self.rule, 1.0) / self.target_epsilon
 
     def release(
@@ -146,7 +148,9 @@ class PrivateHistogramConfig(Mechanism):
         return order[: self.asked_users], order[self.asked_users :]
 
     def semi_supervised(self, dimensions: int, seed: int) -> "SemiSupervised":
-        """An unfitted learner of a threshold (one feature) or half-plane (two features); `seed` decides its noise."""
+        """A learner, not yet fitted, of a threshold (one feature) or half-plane (two features); `seed` decides its
+        noise.
+        """
         from p2p_sim.histograms import HalfSpaces, SemiSupervised
 
         if dimensions > 2:

@@ -87,9 +87,9 @@ class PushedLabels(ProtocolMechanism):
         is that of labels in random order.
 
         If users may ask only their neighbours in a graph, walks end at some users more often than at others. If nothing
-        else fails, the learner's ε then grows with a distance: the total variation distance of the end of a user's walk
-        from a uniform end, summed over the cluster's users. If this sum is too large, or if anything else fails, only
-        ε₀, the ε of a noisy label alone, is stated.
+        else fails, the learner's ε then grows with a distance: the total variation distance between the law of the end
+        of a user's walk and the uniform law, summed over the cluster's users. If this sum is too large, or if anything
+        else fails, only ε₀, the ε of a noisy label alone, is stated.
 
         Args:
             outcome: the result of the run, with the graph. cluster_sizes: (C,) users of each cluster. situation:
@@ -123,8 +123,8 @@ class PushedLabelsConfig(ProtocolConfig):
 
 def walk_distances(overlay: Overlay | None, cluster_sizes: NDArray[np.int64], steps: int) -> list[float]:
     """Upper bounds of D, one for each cluster. D is the sum, over the users of a cluster, of the total variation
-    distance between the end of a user's walk and a uniformly random user of the cluster. In a cluster of more than
-    2,048 users D is not computed; the bound is then the trivial one, the number of users.
+    distance between the law of the end of a user's walk and the uniform law on the users of the cluster. In a cluster
+    of more than 2,048 users D is not computed; the bound is then the trivial one, the number of users.
 
     Args:
         overlay: the graph of whom users may ask; None: everybody of their cluster. cluster_sizes: number of users of

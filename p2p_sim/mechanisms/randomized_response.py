@@ -58,7 +58,7 @@ class RandomizedResponse(Message):
         return matrix
 
     def alone(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε) of one message with known sender: from 0 to max(0, 1-α-e^ε α/(K-1)), with α = `flip_prob`."""
+        """Bounds of δ(ε) of one message whose sender is known: 0 and max(0, 1-α-e^ε α/(K-1)), with α = `flip_prob`."""
         return Bracket(0.0, local_delta(self.flip_prob, epsilon, self.num_classes).upper)
 
     def exchanged(self, size: int, sampling_rate: float) -> Accountant:
@@ -87,7 +87,8 @@ class RandomizedResponse(Message):
         one of `sources` users.
 
         In a cluster so small that all class counts can be enumerated, the accountant for exactly `sources` submissions
-        is also used for fewer. Its δ is exact for `sources` submissions, and fewer submissions reveal less.
+        is also used for fewer. Its δ is exact for `sources` submissions. It is an upper bound for fewer submissions,
+        since they reveal less.
         """
         most = KaryExchange(sources, self.flip_prob, 1.0, self.num_classes)
         if submissions <= sources and most.enumerable:
@@ -178,8 +179,8 @@ class FlippedLabelsConfig(MechanismBase):
             check_flip_prob(self.flip_prob, num_classes)
 
     def sufficient(self, epsilon: float, setup: Setup) -> float:
-        """The smallest flip probability α certified for ε, by default against an observer who knows whose noisy label
-        she sees.
+        """The smallest flip probability α certified for ε. In this base class the observer knows whose noisy label she
+        sees.
         """
         return local_flip_prob(epsilon, setup.num_classes)
 

@@ -1,4 +1,4 @@
-"""Accountants, given what happened on the network of a run; `accountant` chooses one for each observer."""
+"""Accountants that take into account what happened on a run's network; `accountant` chooses one for each observer."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -34,10 +34,10 @@ class Cluster:
 
     exposed: (n,) whether the learner knows the noisy label of each of the cluster's n users. hidden: (n,) whether the
     learner does not know a user's noisy label and another user may have submitted it; if `anything` is true, `hidden`
-    is true for all users except those with constant answers. anything: whether any user may have been asked. fell_back:
-    whether a user submitted her own label. chosen: whether a colluding user chose whom to ask. watched: whether the
-    cluster has a colluding user. sources, revealed, submissions, members: numbers of users who answer, who are exposed,
-    who submit a fetched label, and who collude.
+    is true for all users except those with constant answers. anything: whether it must be assumed that every user may
+    have been asked. fell_back: whether a user submitted her own label. chosen: whether a colluding user chose whom to
+    ask. watched: whether the cluster has a colluding user. sources, revealed, submissions, members: numbers of users
+    who answer, who are exposed, who submit a fetched label, and who collude.
     """
 
     def __init__(self, shard: NetworkRecord, part: slice) -> None:
@@ -52,7 +52,7 @@ class Cluster:
         self.fell_back = bool((self.own & ~self.constant).any())
         self.chosen = bool((self.probed & ~self.member).any())
         self.watched = bool(self.member.any())
-        # if a shard keeps only sums, an entry stands for several users
+        # if the record of a shard (a group of whole clusters) keeps only sums, an entry stands for several users
         users = np.ones(len(self.own), dtype=np.int64) if shard.users is None else shard.users[part]
         counted = (self.answers, self.exposed, self.fetched, self.member)
         self.sources, self.revealed, self.submissions, self.members = (int(users[mask].sum()) for mask in counted)
@@ -126,7 +126,7 @@ def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int |
 @lru_cache(maxsize=2)  # for the last cluster, since several observers ask for it
 def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
     """Accountant of those noisy labels of a cluster that other users may have fetched and submitted. Labels that their
-    owners submitted themselves are not covered; only the noise protects those.
+    owners submitted themselves are not covered; only the noise protects them.
 
     Args:
         cluster: what happened on the network in this cluster. noise: the randomizer of each label. members: whether the

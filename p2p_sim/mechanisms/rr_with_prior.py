@@ -35,7 +35,7 @@ from p2p_sim.privacy import (
 from p2p_sim.privacy.rivals import best_candidates, by_prior, top_k_law
 
 QUERIES = 4_096
-"""Number of points whose neighbours are looked up at a time, which limits memory."""
+"""Number of points whose neighbours are looked up at a time; this number limits the memory."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class NeighbourMeans:
 NEIGHBOURS = 200
 """Default number of users from whose noisy labels a prior is made."""
 LARGEST_LAW = 2**24
-"""Largest number of entries that the matrices of a noise law may have together."""
+"""Largest number of probabilities that a noise law may have in all its tables (one for each set of labels)."""
 CONDITIONS = (
     ONE_LABEL,
     Condition(
@@ -86,7 +86,8 @@ CONDITIONS = (
 
 @dataclass(frozen=True)
 class RRWithPrior(Message):
-    """Randomised response among the k most likely labels of a prior; k makes it likeliest that the true label is sent.
+    """Randomised response among the k most likely labels of a prior; k maximises the probability to send the true
+    label.
 
     Args:
         target_epsilon: ε, above 0 and at most 100.
@@ -104,7 +105,7 @@ class RRWithPrior(Message):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Conditions of ε₀ of a message, besides those of every randomizer: if a prior is given, it must be public."""
+        """Conditions, besides those of every randomizer, under which a message has this ε₀: a given prior is public."""
         return () if self.prior is None else (PUBLIC_PRIOR,)
 
     @property
@@ -119,7 +120,7 @@ class RRWithPrior(Message):
 
     @property
     def among_candidates(self) -> RandomizedResponse | None:
-        """Randomised response among the k candidates of the common prior; None if k = 1: the message is constant."""
+        """Randomised response among the k candidates of the common prior. If k = 1, a message is constant: None."""
         k = self.candidates
         return RandomizedResponse(self.flip_prob(k), k) if k > 1 else None
 
@@ -172,7 +173,7 @@ class RRWithPrior(Message):
 
     @property
     def transition(self) -> Floats:
-        """Matrix (K, K) under the common prior: entry [y, z] is the probability that the label y is sent as z."""
+        """A table (K, K) under the common prior: entry [y, z] is the probability that the label y is sent as z."""
         return self.transition_among(self.likeliest(self.common_prior[None, :])[0])
 
     def likeliest(self, priors: Floats) -> NDArray[np.bool_]:
@@ -188,7 +189,7 @@ class RRWithPrior(Message):
         return likely
 
     def transition_among(self, candidates: NDArray[np.bool_]) -> Floats:
-        """Matrix (K, K) of the noise if only some labels, the candidates, may be sent: entry [y, z] is the probability
+        """A table (K, K) of the noise if only some labels, the candidates, may be sent: entry [y, z] is the probability
         that the label y is sent as z. A candidate goes through randomised response among the candidates, with the
         target ε. A label that is no candidate is replaced by a uniformly random candidate.
 
@@ -209,7 +210,9 @@ def check_prior(key: str, prior: tuple[float, ...] | None, num_classes: int) -> 
 
 @dataclass(frozen=True)
 class EitherStage(LocalAccountant):
-    """Accountant of a message of either stage; of the second stage's randomizers (one per prior) only ε₀ is known."""
+    """Accountant of a message of either stage. In the second stage, each prior has a randomizer of its own, of which
+    only ε₀ is known.
+    """
 
     def delta(self, epsilon: float) -> Bracket:
         """Bounds of δ(ε) of one message: from 0 to the δ(ε) of binary randomised response with the same ε₀.
@@ -284,7 +287,7 @@ class RRWithPriorConfig(LocalChannel):
         """
         if self.stages == 1:
             return super().release_on(opened, population, record, part)
-        population = cast(Population, population)  # by_shard is false
+        population = cast(Population, population)  # not run shard by shard, so all users are in memory
         noise, streams, every = self.randomizer(self.setup), opened.streams, population.shards
         # half of the users send first, with the common prior; their noisy labels give the priors of the other half
         goes_first = np.concatenate([bernoulli(streams.generator("half", s.index), 0.5, s.size) for s in every])
@@ -306,8 +309,8 @@ class RRWithPriorConfig(LocalChannel):
         """Public probabilities of each released label given the true label; None if they would have more than 2^24
         entries.
 
-        In two stages, there is a matrix (K, K) for each different set of classes among which labels were drawn. K is
-        the number of classes. Entry [y, z] is the probability that the true label y is released as z.
+        In two stages, there is a table (K, K) for each different set of classes among which labels were drawn. K is the
+        number of classes. Entry [y, z] is the probability that the true label y is released as z.
 
         Args:
             outcome: the released labels; in two stages with the set of classes of each label.

@@ -28,8 +28,9 @@ MOST_OF_SHARD = 50_000_000
 class Availability:
     """The times at which each of m users is online: periods [begin, end), in seconds.
 
-    A user's periods ascend and neither overlap nor touch, so she is offline at the end of each period. The methods take
-    arrays of users (numbered from 0) and arrays of times, of the same shape.
+    A user's periods ascend and neither overlap nor touch, so she is offline at the end of each period. `online` and
+    `next_online` take an array of users (numbered from 0) and an array of times of the same shape; a user's time is the
+    one at her position.
 
     indptr: (m+1,); user i has the periods indptr[i]..indptr[i+1]-1. begin, end: (P,) beginnings and ends of the P
     periods of all users; an end may be infinite.
@@ -116,8 +117,8 @@ class AvailabilityLaw(Protocol):
         Args:
             shard: the users. streams: the replicate's random streams. horizon_s: finite time, seconds, until which
             users switch on and off; after this time, each user stays as she is, online or offline. Up to the earlier of
-            two horizons, both give the same periods. Joining, leaving and recorded periods do not depend on the
-            horizon.
+            two horizons, the periods are the same with either horizon. Joining, leaving and recorded periods do not
+            depend on the horizon.
         """
         ...
 

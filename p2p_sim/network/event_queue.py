@@ -31,7 +31,7 @@ class Clock(simpy.Environment):
     def until(self, time: float, order: int = SOON) -> simpy.Event:
         """An event, for a process to wait for, that happens at a time (seconds, not before now).
 
-        order: `SOON`, or `LAST` for an event after all others of that time.
+        order: `SOON`, or `LAST` for an event after all others at the same time.
         """
         event = simpy.Event(self)
         event._ok, event._value = True, None

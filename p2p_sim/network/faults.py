@@ -1,4 +1,6 @@
-"""Faults of messages in transit: their interface, and three with keys of their own (loss, duplication, reordering)."""
+"""Faults of messages in transit: their interface, and three faults with keys of their own (loss, duplication,
+reordering).
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +27,7 @@ class InTransit:
     leg: "request", "reply" or "submission"; "probe" (question) and "confession" (answer) if an adversary asks every
     user. attempt: number of the request that a user sends, from 0. copy: an odd number for a duplicate that the network
     makes. hop: if a request walks from user to user, the step of the walk, from 0.
-    user: (m,) the user who asks or submits, numbered from the shard's first.
+    user: (m,) the user who asks or submits, numbered from the first user of the shard, a group of whole clusters.
     sent_s: (m,) when the messages were sent, seconds.
     ends: sender and receiver, if both are users and a fault or distance may depend on them. draw: gives the random
     numbers of the messages for a named purpose. law: the law of travel times.
@@ -191,13 +193,13 @@ class Faults:
 
     Args:
         faults: pairs (prefix, fault); the prefix is put before the name of each purpose for which the fault draws
-            random numbers. An empty prefix marks one of the simulator's own faults, whose results are not checked.
+            random numbers. An empty prefix marks a fault of the simulator itself, whose results are not checked.
     """
 
     def __init__(self, faults: Sequence[tuple[str, NetworkFault]]) -> None:
         self._of = {effect: [pair for pair in faults if pair[1].defines(effect)] for effect in EFFECTS}
         self.effects = frozenset(effect for effect, of in self._of.items() if of)
-        """Those names in `EFFECTS` for which at least one of the faults has a method."""
+        """The names in `EFFECTS` for which at least one of the faults has a method."""
         self.ask_ends = any(prefix for prefix, _ in faults)
         """Whether a fault may depend on who sends and who receives."""
 
@@ -219,7 +221,7 @@ class Faults:
             times += late
 
     def corrupted(self, messages: InTransit, payload: NDArray[Any], num_classes: int) -> NDArray[Any]:
-        """The payload (m, ...) as it arrives, after every fault that changes payloads."""
+        """The payload (m, ...) as it arrives, after all faults that change payloads have changed it."""
         for prefix, fault in self._of["corrupted"]:
             arriving = _asked("corrupted", prefix, fault, messages, payload, num_classes)
             name = _name(fault, "corrupted")
@@ -282,8 +284,8 @@ def _asked(
 
 
 def _name(fault: NetworkFault, effect: str) -> str:
-    """The beginning of an error message about a fault of a plug-in: the plug-in and its method, and the key
-    `network.in_transit.kind` of the scenario with the fault's kind.
+    """The beginning of an error message about a fault of a plug-in. It names the plug-in and its method, and has the
+    scenario's key `network.in_transit.kind` with the fault's kind.
 
     Args:
         effect: name of the method.

@@ -1,4 +1,4 @@
-"""How long messages travel, in seconds: laws of the travel time, and a queue at a link that all messages share."""
+"""How long messages travel, in seconds: laws of travel times, and a queue for a connection that all messages share."""
 
 import math
 from dataclasses import dataclass

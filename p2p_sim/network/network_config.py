@@ -41,7 +41,8 @@ CALIBRATED = frozenset(
         *("deadline_s", "batch_submission"),
     )
 )
-"""Faults under which noise calibrated to a target ε still suffices, unless users submit their own label on failure.
+"""Faults under which noise that was calibrated to a target ε still keeps ε within this target, unless users submit
+their own label when a request fails.
 
 With these faults some submissions do not arrive. Every submission that arrives is the label of a uniformly random
 member of the cluster."""
@@ -284,9 +285,9 @@ class Network:
         """The network of one replicate: its files are read, and the graph of who may ask whom (the overlay) is drawn.
 
         Args:
-            config: the network's configuration. population: the users. Their clusters and the rows of the data that
-            they have decide which users an edge may join. streams: the replicate's random streams. places: directories
-            in which files are looked for, in this order; after them, the working directory.
+            config: the network's configuration. population: the users. Their clusters, and the rows of the data that
+            they hold, decide between which users the overlay may have an edge. streams: the replicate's random streams.
+            places: directories in which files are looked for, in this order; after them, the working directory.
 
         Raises:
             InputError: a file is missing or damaged.

@@ -52,7 +52,7 @@ MOST_NEIGHBOURS = 10**8
 
 
 class DrawnGraph(NamedTuple):
-    """The graph of a shard's users, numbered from 0.
+    """The graph among the users of a shard (a group of whole clusters), who are numbered from 0.
 
     edges: (m, 2), each edge once. position: (n, 2), the users' points in the unit square; None: users have no
     positions.
@@ -289,7 +289,9 @@ def share_within(radius: float) -> float:
 
 @lru_cache(maxsize=4096)
 def radius_of(share: float) -> float:
-    """The radius r so that two random points of the unit square lie within r of each other with probability `share`."""
+    """The radius r for which two random points of the unit square have a distance of at most r with probability
+    `share`. It is computed from `share_within`.
+    """
     from scipy.optimize import brentq
 
     return 1.5 if share >= 1.0 else float(brentq(lambda r: share_within(r) - share, 0.0, math.sqrt(2.0)))

@@ -8,7 +8,7 @@ from p2p_sim.network.overlay_graph import Pairs
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 _ROUNDS = 1000
-"""Largest number of draws of a new end for a moved edge; at least approximately half of the draws succeed."""
+"""Largest number of draws of a new end for a moved edge; approximately half of the draws, or more, succeed."""
 
 
 def regular_edges(size: int, degree: int, rng: np.random.Generator) -> Pairs:

@@ -66,7 +66,7 @@ def read_trace(path: Path, names: tuple[str, ...], key: str) -> TraceTable:
 
 def _positions(header: list[str], names: tuple[str, ...], context: str) -> dict[str, int]:
     """The position of each wanted column in the header line, from 0. If one column is wanted and the header has a
-    single cell that is not a number, they fit whatever the names are.
+    single cell that is not a number, this cell stands for the wanted column, whatever its text.
 
     Args:
         header: the cells of the header line. names: names of the wanted columns. context: beginning of the error

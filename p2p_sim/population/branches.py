@@ -57,10 +57,11 @@ class HeartConfig(RandomSplit):
 def read_hospital(path: Path, state: State) -> Examples:
     """Reads one hospital's file: scaled features (n, 13), and labels (n,), 1 for a diseased heart.
 
-    path: the file. state: time of last change and size of the file; if they differ, the file is read again.
+    path: the file. state: time of last change and size of the file; if these have changed, the file is read again.
 
     Raises:
-        InputError: there are not 14 columns of numbers, the last a diagnosis from 0 to 4, or a number is too large.
+        InputError: there are not 14 columns of numbers, the last of which is a diagnosis from 0 to 4; or a number is
+        too large.
     """
     lines = read_bytes(path).decode("utf-8", errors="replace").split()
     try:

@@ -150,7 +150,8 @@ def build_population(
     # users are stored cluster by cluster; within a cluster they keep the sample's order
     users, point, held = sample.users, sample.point, sample.holdout
     if own and held is not None and held.cluster is not None and users.cluster is not None:
-        # the source's clusters of the held-out rows, renumbered like the users'; -1: a cluster without users
+        # the clusters that the source gives the held-out rows are renumbered as those of the users are; -1: a cluster
+        # without users
         numbers = np.unique(users.cluster)
         index = np.minimum(np.searchsorted(numbers, held.cluster), len(numbers) - 1)
         held = replace(held, cluster=np.where(numbers[index] == held.cluster, index, -1))
@@ -203,8 +204,8 @@ def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
 
 
 def draw_people(source: SyntheticConfig, clusters: GivenClusters, streams: Streams) -> DrawnPeople:
-    """The users that `build_population` draws from this source and these streams, here without stored labels, to save
-    memory. The labels of any range of users are drawn again whenever they are asked for, with the same result.
+    """The users that `build_population` draws from this source and these streams. To save memory, their labels are not
+    stored here. The labels of any range of users are drawn again whenever they are asked for, with the same result.
 
     Args:
         source: draws the users. clusters: states that users stay in the source's clusters. streams: the replicate's

@@ -52,7 +52,8 @@ class _Merging(Clustering):
 
 
 def merge_small(features: NDArray[np.floating], cluster: NDArray[np.integer], min_size: int) -> Clusters:
-    """Merges the smallest cluster into the cluster with the nearest mean until no cluster is smaller than `min_size`.
+    """Merges the smallest cluster into the cluster with the nearest mean, again and again, until no cluster is smaller
+    than `min_size`.
 
     Args:
         features: (n, d) of the users. cluster: (n,) number of each user's cluster.
@@ -83,8 +84,8 @@ def merge_small(features: NDArray[np.floating], cluster: NDArray[np.integer], mi
 
 
 def check_users(key: str, least: int, users: int) -> None:
-    """Raise InputError if there are fewer users than the key `clusters.{key}` needs. `least`: number that the key
-    needs. `users`: number of users.
+    """Raise InputError if there are fewer users than the key `clusters.{key}` needs. `least`: number of users that the
+    key needs. `users`: number of users.
     """
     if least > users:
         raise InputError(f"clusters.{key} = {least}: there are only {count(users, 'user')}")
@@ -182,7 +183,7 @@ def _assigned(features: NDArray[np.float64], means: NDArray[np.float64], order: 
     Args:
         features: (n, d) of the users. means: (C, d) of the clusters.
         order: (n,) users in the order of assignment. Consecutive users form parts. The assignment of each part
-        minimises the sum of its users' squared distances to their means.
+        minimises the sum of its users' squared distances to the means of their clusters.
     """
     import scipy
 

@@ -1,4 +1,4 @@
-"""Turns a data frame of Python into a population, by writing it to a file whose name is a hash of the frame."""
+"""Turns a data frame of Python into a population, by writing it to a file named by a hash of its content."""
 
 import atexit
 import hashlib
@@ -24,7 +24,7 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
     values are filled in, and identifiers are left out. The proposal looks at the rows, so a mechanism that protects
     whole rows refuses the table. With the argument `proposed=False` the caller states that all keys are public. The
     population is identified by the frame's content. Until this process ends, the frame is in a file, which other
-    processes of the same user on this machine can read.
+    processes of the same account on this machine can read.
 
     Args:
         frame: a pandas data frame, or an object with `__dataframe__` (Polars, PyArrow and others).

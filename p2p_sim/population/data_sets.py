@@ -19,7 +19,7 @@ from p2p_sim.population.data_files import checksum, find_file, read_bytes
 
 TABLE = Path(__file__).with_name("data_sets.toml")
 PUBLISHED = "as published"
-"""The version's name for a file whose checksum is that of the published .gz file."""
+"""The name of the version if a file has the checksum of the published .gz file."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class DataFile:
 
     names: names that the file may have, plain or with .gz, in the order in which they are looked for. bytes: size of
     the published content, not compressed. sha256: for the name of each version, the SHA-256 of its content.
-    gz_sha256: SHA-256 of the published .gz file; stated where the SHA-256 of its content is not known.
+    gz_sha256: SHA-256 of the published .gz file; stated if the SHA-256 of its content is not known.
     fetch: the file's address below the data set's source, or its path in the archive.
     optional: whether the data set can be read without the file.
     """
@@ -128,7 +128,9 @@ def check(dataset: DataSet, places: tuple[Path, ...], read: bool = True) -> list
 
 
 def _checked(kind: str, file: DataFile, places: tuple[Path, ...], read: bool) -> Checked:
-    """The result of looking for a file of the data set `kind` and, if `read`, of comparing it with its checksums."""
+    """The result of looking for a file of the data set `kind`. If `read` is true, the file is also compared with its
+    checksums.
+    """
     try:
         path = find_file(kind, places, kind, file.names)
     except InputError:

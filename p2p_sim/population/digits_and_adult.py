@@ -24,7 +24,7 @@ def load_adult(paths: tuple[Path, ...], states: tuple[State, ...]) -> tuple[Exam
     """Training and test rows of UCI Adult. Features: 6 standardised numbers, then a 0 or 1 for each category value.
 
     paths: paths of the training and of the test file.
-    states: times of change and sizes of the files; with other states, the files are read again.
+    states: times of change and sizes of the files; if these have changed, the files are read again.
     """
     import pandas as pd  # takes approximately a second; other populations need not wait
 
@@ -152,7 +152,7 @@ class OfficialSplit(Source):
 
     def _choose(self, train: Examples, streams: Streams) -> Examples:
         """The training rows that are users in a replicate: all of them or, if the key `users` states a number, that
-        many random ones.
+        many random rows.
 
         Args:
             train: all training rows. streams: the replicate's random streams.
@@ -189,7 +189,7 @@ class AdultConfig(OfficialSplit):
         """A division of the test rows into groups by a column of categories, such as "sex": each text in the column is
         a group.
 
-        The result names the groups and says in which one each test row is.
+        The result names the groups and says in which group each test row is.
 
         Args:
             column: name of the column. places: directories in which the files are looked for. streams: not used.

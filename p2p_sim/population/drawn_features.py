@@ -63,7 +63,8 @@ class CircleConfig(Source):
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     def bayes_error_rate(self) -> float:
-        """Smallest error rate of any classifier: a class's probability outside the wedge of points nearest its centre.
+        """Smallest error rate of any classifier: the probability that a point of a class lies outside the wedge of
+        points that are nearest to this class's centre.
 
         For the class with its centre on the first axis, the wedge is |x₂| < x₁ tan(π/K), so that only an integral over
         x₁ must be computed.
@@ -93,7 +94,7 @@ class CircleConfig(Source):
 
 
 SLOPE = 0.2
-"""a: change of a label's mean from the middle cluster to the last cluster."""
+"""The slope a: change of a label's mean from the middle cluster to the last cluster."""
 
 
 class LinearConfig(Source):

@@ -179,7 +179,7 @@ def doubts(table: ColumnTable, columns: Sequence[FeatureColumn], used_rows: Rows
 
 
 def _doubt(table: ColumnTable, column: FeatureColumn, used_rows: Rows, listed: bool) -> str:
-    """The warning about a one-hot column that looks like numbers or names; empty if it looks like neither.
+    """The warning about a one-hot column that looks like numbers or names; empty if the column looks like neither.
 
     used_rows: (m,) indices in the file of the column's rows. listed: whether the scenario names the column in one_hot.
     """
@@ -187,8 +187,8 @@ def _doubt(table: ColumnTable, column: FeatureColumn, used_rows: Rows, listed: b
     there = np.flatnonzero(~is_missing(texts))
     different = len(set(texts[there]))
     many = different > MANY_VALUES
-    # a few words among numbers: likely missing values or typing errors, unless the scenario lists the column and it has
-    # few values
+    # a few words among numbers are likely missing values or typing errors, unless the scenario lists the column and the
+    # column has few values
     words = np.array([row for row in there if not is_number(texts[row])], dtype=np.intp)
     if 0 < 2 * len(words) < len(there) and (many or not listed):
         where, text, more = _first(table, column.name, used_rows, words)
@@ -197,7 +197,7 @@ def _doubt(table: ColumnTable, column: FeatureColumn, used_rows: Rows, listed: b
             f"are; it makes {different:,} features; correct the cell, or population.missing = [{quoted(text)}] reads "
             "it as missing (impute or drop says what is done then)"
         )
-    # more than half as many different values as rows: likely names
+    # if there are more than half as many different values as rows, they are likely names
     if many and 2 * different > len(there):
         where, text, _ = _first(table, column.name, used_rows, there[:1])
         return (

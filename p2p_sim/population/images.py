@@ -29,8 +29,8 @@ class Images(NamedTuple):
 Reader = Callable[[tuple[Path, ...]], Images]
 CIFAR_RECORD = 3_073
 MOST_EXACT = 1_000
-"""Up to this number of pixels, principal components come from the full covariance; above it, from a randomised
-solver."""
+"""Up to this number of pixels, principal components are computed from the full covariance matrix; above it, by a
+randomised solver."""
 
 
 class _ImageConfig(Extended, OfficialSplit):
@@ -188,7 +188,7 @@ def load_images(
 
     Args:
         read: the function that reads the files. paths: the files' paths.
-        states: times of change and sizes of the files; with other states, the files are read again.
+        states: times of change and sizes of the files; if these have changed, the files are read again.
         pca_dims: number of principal components; None: pixels. classes: the only classes to keep; None: all ten.
         public_rows: number of training images, the same in all replicates, that are no users and alone determine the
         components; None: all training images are users and determine the components.

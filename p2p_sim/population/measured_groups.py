@@ -71,8 +71,8 @@ def by_column(kind: str, values: Sequence[str], column_values: Sequence[str] | N
 
 
 def by_size(sizes: NDArray[np.int64], cluster: NDArray[np.int64]) -> Grouping:
-    """Groups rows by the size of their cluster: "small", "middle" and "large". If users are ordered by cluster size,
-    these are the clusters of the first, the second and the last third of all users.
+    """Groups rows by the size of their cluster: "small", "middle" and "large". If users are ordered by the size of
+    their cluster, the groups are the clusters of the first, the second and the last third of all users.
 
     All clusters of one size belong to the same group: the third that contains the median user of these clusters.
 

@@ -1,7 +1,7 @@
 """Sources of users' rows, and the population of one replicate, which is processed shard by shard.
 
 A source draws a sample. The sample's users, stored cluster by cluster, are the population. A shard is a group of
-consecutive clusters. A numeric label is an index into a public grid of values.
+consecutive clusters. A label that is a number is stored as an index into a public grid of values.
 """
 
 from abc import ABC, abstractmethod
@@ -152,10 +152,12 @@ class Source(Config):
 
     kind: str
     own: ClassVar[bool] = False
-    """Whether the source reads the user's own file, so that a scenario cannot state the source without a path."""
+    """Whether the source reads a file of the person who runs p2p-sim, so that a scenario cannot state the source
+    without a path.
+    """
     row_by_row: ClassVar[frozenset[str]] = frozenset()
     """Keys whose values never make a user's features, label or cluster depend on other users' rows. Any other key may
-    do so; if no key is listed, the kind itself may do so."""
+    cause such a dependence; if no key is listed, the kind of the source itself may cause it."""
 
     @property
     def known_classes(self) -> int | None:
@@ -217,7 +219,8 @@ class Source(Config):
 
     def spreads(self, places: tuple[Path, ...]) -> dict[str, float]:
         """The standard deviation of each feature, by the feature's name, if features may differ in scale; by default
-        empty. The result serves to warn users if features of large scale would dominate a clustering by distances.
+        empty. The result serves to warn the person who runs p2p-sim if features of large scale would dominate a
+        clustering by distances.
 
         Args:
             places: directories in which data files are looked for, in this order.
@@ -236,8 +239,8 @@ class Source(Config):
         return []
 
     def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
-        """A division of the held-out rows into groups, by the values of a column, in the order in which `sample`
-        returns these rows.
+        """A division of the held-out rows into groups, by the values of a column. The rows are in the order in which
+        `sample` returns them.
 
         Args:
             column: name of the column. places: directories in which files are looked for. streams: the replicate's

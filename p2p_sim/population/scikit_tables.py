@@ -36,7 +36,7 @@ class BreastCancerConfig(RandomSplit):
     known_classes: ClassVar[int | None] = 2
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Splits the tumours at random, by `streams`, into users and holdout; `places` is not used."""
+        """Splits the tumours into users and holdout. `streams` draws the split; `places` is not used."""
         features, benign = bundled("breast_cancer")
         return self.split(Examples(features, (1 - benign).astype(np.uint8)), 2, streams)
 
@@ -51,7 +51,7 @@ class WineConfig(RandomSplit):
     known_classes: ClassVar[int | None] = 3
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Splits the wines at random, by `streams`, into users and holdout; `places` is not used."""
+        """Splits the wines into users and holdout. `streams` draws the split; `places` is not used."""
         features, grower = bundled("wine")
         return self.split(Examples(features, grower.astype(np.uint8)), 3, streams)
 
@@ -82,7 +82,7 @@ class DiabetesConfig(RandomSplit):
         return even_grid(self.low, self.high, self.grid)
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Splits the patients at random, by `streams`, into users and holdout; `places` is not used.
+        """Splits the patients into users and holdout. `streams` draws the split; `places` is not used.
 
         Labels are indices into the public grid.
         """

@@ -1,4 +1,6 @@
-"""A synthetic law with known p(y|x) and known heterogeneity; users are held in arrays or drawn shard by shard."""
+"""A synthetic law with known p(y|x) and known heterogeneity. Users are held in arrays, or drawn shard by shard; a shard
+is a group of whole clusters.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,10 +17,11 @@ from p2p_sim.population.population import Examples, FiniteLaw, People, Sample, S
 
 @dataclass(frozen=True)
 class DrawnPeople(People):
-    """Users of a law with two classes, in the order of the law's points; their labels are generated anew at each use.
+    """Users of a law with two classes; their labels are generated anew at each use.
 
     A user's label is made from one number of a PCG64 stream. So generation can start at any user, and always gives the
-    same label. No label is stored. A point is one of the P feature vectors that users can have.
+    same label. No label is stored. A point is one of the P feature vectors that users can have; users are in the order
+    of their points.
 
     counts: (P,) number of users at each of the law's P points. state: the stream's state before the first user's label.
     cluster_offsets: (C+1,) first user of each cluster that has users, and the number of users at the end.
@@ -112,7 +115,7 @@ class SyntheticConfig(Source):
         Args:
             streams: the replicate's random streams. They are used only if the key `positive` is "random": then the
             share of label 1 in each cluster is drawn uniformly between `positive_low` and `positive_high`. Otherwise
-            this share changes in equal steps from the first to the last cluster.
+            this share is evenly spaced, from `positive_low` in the first cluster to `positive_high` in the last one.
         """
         clusters, points = self.num_clusters, self.points_per_cluster
         cluster = np.repeat(np.arange(clusters), points)

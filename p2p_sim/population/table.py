@@ -1,4 +1,4 @@
-"""A user's own table as the population: a CSV, Parquet, Feather or NPZ file."""
+"""The own table of the person who runs the simulation as the population: a CSV, Parquet, Feather or NPZ file."""
 
 import codecs
 from pathlib import Path
@@ -42,7 +42,7 @@ NEW_KEYS = (
     *("header", "separator", "missing", "decimal", "thousands", "encoding", "dates"),
     *("drop", "impute", "one_hot", "standardise", "proposed"),
 )
-"""Keys that a scenario's identity leaves out where they have their default."""
+"""Keys that a scenario's identity leaves out if they have their default."""
 MOST_SHOWN = 10
 """Largest number of classes that a remark lists."""
 
@@ -205,7 +205,7 @@ class TableConfig(RandomSplit):
         return [find_named(self.path, places, "population.path")]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Splits the used rows of the file, found in `places`, at random by `streams` into users and holdout."""
+        """Splits the used rows of the file, found in `places`, into users and holdout; `streams` draws the split."""
         return self._split(self._read(places), streams)
 
     def one_row_moves_others(self, places: tuple[Path, ...], streams: Streams) -> bool:
@@ -294,8 +294,8 @@ class TableConfig(RandomSplit):
         ]
 
     def spreads(self, places: tuple[Path, ...]) -> dict[str, float]:
-        """Standard deviation of each feature by name, without constant ones; the result shows whether features differ
-        in scale.
+        """Standard deviation of each feature by name; constant features are left out. The result shows whether features
+        differ in scale.
 
         A column of texts that becomes 0/1 features counts as one feature with the standard deviation 1/2.
 
@@ -306,7 +306,7 @@ class TableConfig(RandomSplit):
         return spreads(used.columns, np.arange(len(used.indices)))
 
     def doubts(self, places: tuple[Path, ...]) -> list[str]:
-        """Warnings about one-hot columns that look like numbers or names, a line each."""
+        """Warnings about one-hot columns that look like numbers or names, one line for each column."""
         used = self._read(places) if self.one_hot else None
         return [] if used is None else doubts(used.table, used.columns, used.indices, _listed(self.one_hot))
 

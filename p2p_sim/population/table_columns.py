@@ -12,7 +12,9 @@ from p2p_sim.population.features import FeatureColumn, Rows, is_text, quoted
 from p2p_sim.population.table_file import ColumnTable, Values, is_missing
 
 FAR = 1e3
-"""Factor c: a number in a replaced row is c (1 + m), where m is the largest absolute value of the column."""
+"""The factor c with which `with_another_row` replaces numbers: the new number is c (1 + m), where m is the largest
+absolute value in the column.
+"""
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def numbers_of(label: str, table: ColumnTable, values: Values) -> NDArray[np.flo
     """The `values` of a label column as finite numbers (m,); `label` and `table` are for messages.
 
     Raises:
-        InputError: the values are texts, or one is not finite.
+        InputError: the values are texts, or a value is not finite.
     """
     if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
         raise InputError(f"population.label = {label!r}: label_range needs finite numbers in {table.path}")
@@ -181,7 +183,8 @@ class NumberedClasses(NamedTuple):
 
 
 def numbered_classes(table: ColumnTable, used_rows: Rows, *, label: str, stated: Classes | None) -> NumberedClasses:
-    """Numbers the classes of a table's label column in the stated order or, if `stated` is None, sorted.
+    """Numbers the classes of a table's label column in the stated order or, if `stated` is None, in ascending order of
+    the labels.
 
     Args:
         used_rows: (m,) indices of the table's rows that are used.

@@ -41,7 +41,7 @@ that of UTF-16."""
 class Layout(NamedTuple):
     """How to read a CSV file.
 
-    header: whether the first line names the columns; None: yes, but a line that looks like data is refused.
+    header: whether the first line names the columns; None: it does, but a first line that looks like data is refused.
     separator: the character between two cells. missing: texts that stand for a missing value, besides an empty cell, NA
     and NaN.
     numbers: notation of numbers. encoding: encoding of the text; None: as the byte-order mark shows, else UTF-8.
@@ -72,8 +72,8 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnTable:
-    """The columns of a file by name: (n,), or (n, k) with k values in each row. Without a header, names are "1", "2"
-    and so on.
+    """The columns of a file by name: (n,), or (n, k) with k values in each row. If the file has no header, the columns
+    are called "1", "2" and so on.
     """
 
     path: Path
@@ -118,7 +118,7 @@ class ColumnTable:
 
 
 def read_table(path: Path, layout: Layout) -> ColumnTable:
-    """Reads the columns of a file; dates become days from 1970-01-01, texts of numbers become numbers.
+    """Reads the columns of a file; dates become days from 1970-01-01, texts that stand for numbers become numbers.
 
     Raises:
         InputError: the file cannot be read, its first line should name columns but looks like data, or a cell in a
@@ -142,7 +142,7 @@ def read_table(path: Path, layout: Layout) -> ColumnTable:
 
 def read_columns(path: Path, layout: Layout, as_words: bool = False) -> dict[str, Any]:
     """Reads the columns of a CSV, Parquet, Feather or NPZ file: a dict with an array for each column name. Texts of
-    dates stay texts. A missing value is NaN; this includes the texts that the layout states for missing values.
+    dates stay texts. A missing value becomes NaN, and so does each text that the layout states for missing values.
 
     Args:
         path: path of the file. layout: how to read a CSV file (separator, header, encoding, notation of numbers, texts
@@ -185,7 +185,9 @@ def is_words(values: "Values | pd.Series") -> bool:
 
 
 def is_missing(values: Values) -> NDArray[np.bool_]:
-    """Marks the rows (n,) of a column that lack a value or, where a row has several values, any of them."""
+    """Marks the rows (n,) of a column in which a value is missing. A row of several values is marked if at least one of
+    them is missing.
+    """
     import pandas as pd
 
     gaps = np.asarray(pd.isna(values), dtype=np.bool_)
@@ -285,8 +287,8 @@ def _checked(path: Path, layout: Layout) -> int:
     pandas would accept faulty files, and move their cells or rename their columns.
 
     Raises:
-        InputError: a record has more or fewer cells than the first, two names are equal, or the first line should name
-            columns but looks like data.
+        InputError: a record has more or fewer cells than the first record, two names are equal, or the first line
+            should name columns but looks like data.
     """
     with opened(path, layout.encoding) as file:
         begin, first = next(records(file, layout.separator), Record(1, []))
@@ -338,7 +340,9 @@ def encoding_of(path: Path, stated: str | None) -> str:
 
 
 def opened(path: Path, encoding: str | None = None) -> TextIO:
-    """Open a CSV file, plain or compressed by gzip, as text; encoding None: the one that its first bytes show."""
+    """Open a CSV file, plain or compressed by gzip, as text. If `encoding` is None, the file's first bytes decide on
+    the encoding.
+    """
     name = encoding_of(path, encoding)
     if path.suffix == ".gz":
         return cast(TextIO, gzip.open(path, "rt", encoding=name, newline=""))

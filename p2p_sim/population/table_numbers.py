@@ -21,7 +21,7 @@ FORMATS = (
 )  # fmt: skip
 """Formats of dates that are recognised."""
 LONGEST_DATE = 30
-"""Largest median length of the texts of a column that is tried as dates."""
+"""A column whose texts have a median length above this number is not tried as dates."""
 DAY = np.timedelta64(1, "D")
 
 
@@ -157,8 +157,9 @@ def _digits(counts: "pd.Series") -> "pd.Series":
     """The different texts of a column that have a digit, as a series; empty if the column does not seem to hold
     numbers.
 
-    It seems to hold numbers if at least half of its different texts have a digit, and each of these is a number in some
-    notation. counts: a series whose index holds the different texts, and whose values say how often each occurs.
+    A column seems to hold numbers if at least half of its different texts have a digit, and each of these is a number
+    in some notation. counts: a series whose index holds the different texts, and whose values say how often each
+    occurs.
     """
     texts = counts.index.to_series()
     texts = texts[texts.str.contains(r"\d")].reset_index(drop=True)
@@ -170,7 +171,7 @@ def _digits(counts: "pd.Series") -> "pd.Series":
 
 def _undecided(columns: "Mapping[str, pd.Series]", styles: Sequence[Convention]) -> str:
     """A message that names a column whose numbers fit several notations, and the command-line options (--decimal,
-    --thousands) with which the user can choose one.
+    --thousands) with which the person who runs the command can choose a notation.
 
     Args:
         columns: for each column of numbers by name, its different texts. styles: the notations that fit all columns.
@@ -201,7 +202,7 @@ def _contradiction(columns: "Mapping[str, pd.Series]") -> str:
 
 
 def _telling(texts: "pd.Series") -> str:
-    """An example of a column's texts for messages: the first text that is not in plain notation, else the first."""
+    """An example of a column's texts for messages: the first text not in plain notation, else the first text."""
     odd = texts[~PLAIN.reads(texts)]
     return str((odd if len(odd) else texts).iloc[0])
 

@@ -1,4 +1,4 @@
-"""Surveys a user's table, and proposes keys that state how to read the table and which columns to learn from."""
+"""Surveys a table for its owner, and proposes keys that state how to read the table and which columns to learn from."""
 
 import csv
 import zlib
@@ -39,7 +39,7 @@ WITH_UNIT = r"(?:[€$£¥]\s?)?[+-]?[\d.,'\s]*\d\s?(?:[%‰€$£¥]|\s[A-Za-z]
 LIKE_A_DATE = r".{0,12}\d{1,4}[ ./-]\s?[A-Za-z0-9]+[ ./,-]+\d{1,4}.*"
 """Patterns of a number with a unit, and of a text of three parts, such as a date."""
 IDENTIFIED = 20
-"""Least number of rows in which a column of all different values counts as an identifier."""
+"""Least number of rows from which on a column counts as an identifier if all its values differ."""
 
 
 @dataclass
@@ -76,8 +76,8 @@ def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = No
     """Surveys a table, and proposes how to read it and which columns to learn from.
 
     Args:
-        path: path of the table. label: name of the label column. stated: values of those of the keys separator,
-        decimal, thousands and encoding that the user states.
+        path: path of the table. label: name of the label column. stated: the values that the table's owner states for
+        some of the keys separator, decimal, thousands and encoding.
 
     Raises:
         InputError: the table cannot be read or has no such column, this column cannot be a label, or the notation of
@@ -165,8 +165,8 @@ def _treated(table: ColumnTable, features: Sequence[str], written: Sequence[str]
 def _layout(path: Path, label: str | None, look: Look) -> Layout:
     """The separator, header and encoding of a CSV file, as stated in `look` or as the file suggests.
 
-    Those that the file suggests are added to `look` unless they are usual. label: name of the label column, or its
-    number if there is no header.
+    Values that the file suggests are added to `look` unless they are the usual ones. label: name of the label column,
+    or its number if there is no header.
     """
     if suffix_of(path) not in TEXTS:
         return Layout()
@@ -309,7 +309,8 @@ def _label(table: ColumnTable, label: str, look: Look) -> None:
     """Adds keys and notes to `look` for the classes of the label column, and for rows without a label.
 
     Raises:
-        InputError: the column has several values in a row, or fewer than 2 or more than 256 different values.
+        InputError: a row of the column holds more than one value, or the column has fewer than 2 or more than 256
+        different values.
     """
     values = table.columns[label]
     gaps = is_missing(values)

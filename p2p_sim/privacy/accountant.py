@@ -66,7 +66,9 @@ class Accountant(PlainNumbers, ABC):
 
     @property
     def pure_epsilon(self) -> float:
-        """A number such that δ(ε) = 0 for every ε from it on (pure differential privacy); infinite if none is known."""
+        """A number such that δ(ε) = 0 for every ε of at least this number (pure differential privacy); infinite if none
+        is known.
+        """
         return math.inf
 
     @property
@@ -75,8 +77,8 @@ class Accountant(PlainNumbers, ABC):
         several releases together. By default it is 1e-18.
 
         In such a computation, privacy losses above the ε at this δ count as infinite, that is, as a failure of all
-        privacy; its probability is approximately this δ. A subclass gives a larger value if it cannot compute ε at so
-        small a δ.
+        privacy. The probability of such losses is approximately this δ. A subclass gives a larger value if it cannot
+        compute ε at so small a δ.
         """
         return TAIL
 

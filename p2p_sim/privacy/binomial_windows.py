@@ -24,12 +24,12 @@ UNIT = 2.0**-53
 SUBNORMAL = 2.0**-1074
 """The smallest positive number."""
 NARROW = 0.05
-"""Approximately the largest relative change of δ within a block of successive numbers of submissions, for reported
-values.
+"""Approximately the largest relative change of δ within a block of successive numbers of submissions, unless a caller
+states another.
 """
 LEAST = 1e-300
-"""The smallest θ, and the smallest α above 0. With this limit all odds are normal numbers for up to 10^7 users and
-10^10 submissions."""
+"""The smallest θ, and the smallest α above 0. With this limit all odds are normal floating-point numbers for up to 10^7
+users and 10^10 submissions."""
 VALUE_ERROR = 16.0 * UNIT
 """The relative error of binomial probabilities on a window of K values is at most K + 1 times this number.
 
@@ -92,9 +92,9 @@ def binomial_columns(first: int, last: int, trials: int | Floats, odds: Floats) 
     multiplies by min(1, R), and a step down by min(1, 1/R).
 
     Why the error is so small: a ratio is off by 4u, which includes 2u for the odds, and its inverse by 5u. Each step of
-    a product adds u. So a product is off by at most 6u(K-1), and the sum by (K-1)u more. Together that is
-    (13K - 12)u < 16u (K + 1). Away from the mode the products become smaller, and their sum is at least a half; this
-    bounds underflow.
+    a product adds u. So a product is off by at most 6u(K-1), and the sum by (K-1)u more. A probability is the quotient
+    of the two: it is off by both errors and by u for the division. Together that is (13K - 12)u < 16u (K + 1). Away
+    from the mode the products become smaller, and their sum is at least a half; this bounds underflow.
 
     Args:
         first, last: the least and the largest value k. trials: one number, or one for each column; `last` may exceed
@@ -291,8 +291,8 @@ class SubmissionCounts:
         rate from `least` to `most`.
 
         The rate is the probability with which each of the `trials` labels is submitted; δ must not decrease with it.
-        The lower sum Σ_t weight · δ(t) has the probabilities of t at the rate `least`, rounded down, the upper sum
-        those at `most`, rounded up.
+        Both sums have the form Σ_t weight · δ(t). The weights of the lower sum are the probabilities of t at the rate
+        `least`, rounded down; the weights of the upper sum are the probabilities of t at the rate `most`, rounded up.
         """
         low, high = (
             SubmissionCounts.of(trials, rate, trials, log_tail=-math.inf, log_delta=-50.0) for rate in (least, most)

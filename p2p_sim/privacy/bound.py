@@ -39,7 +39,7 @@ EXACT = 1e-4
 """Two bounds are called exact if their distance is at most this share of the upper bound."""
 LARGEST_CLUSTER = 10_000_000
 LARGEST_EPSILON = 700.0
-"""Larger than ε₀ of every α of at least 1e-300."""
+"""A number above the ε₀ of every α of at least 1e-300."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,8 @@ class PrivacyBound:
 
 
 def common_observer(observers: Iterable[str]) -> str:
-    """The strongest observer who sees only what each given observer sees, too; all their bounds of ε hold for her.
+    """The strongest observer who sees only what each given observer sees, too; the bounds of ε for all of these hold
+    for her.
 
     Args:
         observers: names, at least one: learner, learner-times (the learner with arrival times), peer, coalition

@@ -1,4 +1,4 @@
-"""Composition of several releases about the same users: dp-accounting convolves their privacy losses.
+"""Composition of several releases about the same users: the library dp-accounting convolves their privacy losses.
 
 Every release is represented by one pair of laws that dominates all its data sets and both directions (`LossLaw`). If
 the laws of the data set that is worst for one release were composed instead, the result could be wrong by a factor of
@@ -37,8 +37,8 @@ compared with δ."""
 BASIS = "composed privacy loss distributions, pessimistic"
 LARGEST_TIMES = 1_000_000
 _BINS_OF_ONE, _BINS_OF_ALL = 80, 2**18
-"""Least number of bins from 0 to the smallest `LossLaw.top` (largest finite loss) of a release, and largest number of
-bins for the sum of all losses."""
+"""Each release has a largest finite loss (`LossLaw.top`). _BINS_OF_ONE is the least number of bins from 0 to the
+smallest of these; _BINS_OF_ALL is the largest number of bins for the sum of all losses."""
 _LEAST_STEP = 1e-9
 """Smallest width of a bin of the privacy loss."""
 _RELATIVE = 1e-6

@@ -1,15 +1,16 @@
-"""A lower bound of the ε of several releases together, from the laws of the observer's views of one data set.
+"""A lower bound of ε for several releases together, from the laws of the observer's views (what she sees) of one data
+set.
 
-In this data set all users but the target hold label 0; the target's label is 0 or 1. With fresh noise the releases are
-independent given the labels. Each outcome of a release gets a score: the logarithm of its likelihood ratio, rounded to
-whole steps. The sum of the scores is a post-processing of all views. Let P and Q be the laws of the views under the
+In this data set all users except the target hold label 0; the target's label is 0 or 1. With fresh noise the releases
+are independent given the labels. Each outcome of a release gets a score: the logarithm of its likelihood ratio, rounded
+to whole steps. The sum of the scores is a post-processing of all views. Let P and Q be the laws of the views under the
 target's two labels. Then, for every number s,
 
     ε(δ) >= ln((P[sum >= s] - δ) / Q[sum >= s]).
 
-Scores may be rounded, since any scores give a lower bound. Let u = 2^-53. Because all terms of the convolutions are
-non-negative, the probabilities of a sum of N scores with K values have a relative error below N (K + 2) · 8u, which is
-allowed for. Any probability that is cut off is added to Q.
+Scores may be rounded, since any scores give a lower bound. The probabilities of the sum are computed by convolutions,
+in which all terms are non-negative. So for a sum of N scores with K values their relative error is below
+N (K + 2) · 8u, where u = 2^-53; the bound allows for this error. Any probability that is cut off is added to Q.
 """
 
 import math
@@ -26,7 +27,7 @@ _STEPS = 4096
 _REACH = 28.0
 """Approximate width of this range, in standard deviations of the sum of scores."""
 _CUT = 1e-30
-"""Values of at most this probability are cut off at the ends of a law."""
+"""Values with at most this probability are cut off at the ends of a law."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +47,8 @@ class AttainedPair:
 def composed_epsilon(pairs: Sequence[AttainedPair], times: Sequence[int], delta: float) -> float:
     """A lower bound of ε at δ for several releases about the same users; 0 if none is found.
 
-    The data set is the one in which all users but the target hold label 0. Of the bounds for the two directions,
-    evidence of the target's label 0 and of her label 1, the larger one is taken.
+    In the data set all users except the target hold label 0. There are two bounds: one from evidence that the target's
+    label is 0, the other from evidence that it is 1. The larger one is taken.
 
     Args:
         pairs: for each release, the probabilities of what the observer sees if the target's label is 0, and if it

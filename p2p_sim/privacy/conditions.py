@@ -70,8 +70,8 @@ WITHIN_ONE = {
     repeats.identifier: Condition(repeats.identifier, f"within one exchange, {repeats}")
     for repeats in (ONE_LABEL, ONE_VECTOR, UNIFORM_PEERS, INDEPENDENT_FETCHES)
 }
-"""The conditions that say that a user repeats her message, by identifier. Each is reworded for a composition of
-exchanges."""
+"""By identifier, the conditions that say that a user repeats her message. Each is reworded for bounds of several
+exchanges together."""
 
 PUBLIC_PRIOR = Condition("public-prior", "the prior is public and does not come from the labels")
 PUBLIC_GRID = Condition(

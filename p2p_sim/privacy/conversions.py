@@ -31,7 +31,8 @@ def loss_law(model: Accountant) -> LossLaw:
 
 @plain_arguments
 def pld(model: Accountant, interval: float | None = None) -> PrivacyLossDistribution:
-    """The accountant's δ(ε) as a privacy loss distribution of dp-accounting. It is pessimistic, and the same both ways.
+    """The accountant's δ(ε) as a privacy loss distribution of dp-accounting. It is pessimistic, and the same in both
+    directions.
 
     It may be composed with the distributions of mechanisms with independent noise, but not with a copy of itself that
     stands for the same noise.

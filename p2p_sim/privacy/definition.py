@@ -1,10 +1,10 @@
 """δ(ε) of the label exchange, computed directly from its definition as a sum over views, for tiny clusters.
 
 The exchange is Algorithm 2 of the clustering paper (Esfandiari et al.); nothing is lost, and nobody falls back on her
-own label. In one cluster the learner sees for each user which label the user submitted, or that she submitted none:
-this is the learner's view. For labels y of the n users let P_y be the law of the view. The exchange is (ε, δ)-private
-for labels if P_y(S) <= e^ε P_y'(S) + δ for all y and y' that differ in one user's label and for all sets S of views. So
-the smallest δ at an ε is
+own label. The learner's view of one cluster says for each user which label she submitted, or that she submitted none.
+For labels y of the n users let P_y be the law of the view. The exchange is (ε, δ)-private for labels if
+P_y(S) <= e^ε P_y'(S) + δ for all y and y' that differ in one user's label and for all sets S of views. So the smallest
+δ at an ε is
 
     δ(ε) = max over y, y' of  Σ_views max(0, P_y(view) - e^ε P_y'(view)).
 
@@ -38,11 +38,12 @@ def delta_by_summation(n: int, num_classes: int, flip_prob: float, sampling_rate
 
     Rounding, with u = 2⁻⁵³. P and Q are the probabilities of a view with the two labels of the target. All relative
     errors of P and Q in a term max(0, P - e^ε Q) are covered by the number `slack` in the code. Every summand of P and
-    Q is a product of non-negative numbers. These are n probabilities of flips, each of which adds (K + 4)u with its sum
-    of K terms; at most n shares, whose powers add 2u each; and whole numbers. The sum over the N possible values of J
-    adds (N+1)u, and e^ε adds 2u (an ulp, measured). `slack` has (K + 13)u in reserve. The probability of the number t
-    of submissions adds 4nu; sums over views and t add their number of terms times u. Underflow adds at most the
-    smallest positive number for each operation, times 1 + e^ε. t = 0 is left out, since then nothing is seen.
+    Q is a product of non-negative numbers. Its factors are of three kinds: n probabilities of flips, each of which adds
+    (K + 4)u, together with its sum of K terms; powers of at most n shares, each of which adds 2u; and whole numbers.
+    The sum over the N possible values of J adds (N+1)u, and e^ε adds 2u (one unit in the last place, as measured).
+    `slack` has (K + 13)u in reserve. The probability of the number t of submissions adds 4nu; sums over views and t add
+    their number of terms times u. Underflow adds at most (1 + e^ε) times the smallest positive number for each
+    operation. t = 0 is left out, since then nothing is seen.
     """
     grow, best = math.exp(epsilon), [0.0, 0.0]
     # for each t: Bin(t; n, θ), and the table of Multinomial(R; t, J/n) with a row for each J and a column for each R

@@ -1,11 +1,11 @@
-"""A cache on disk for results of accountants, such as brackets of ε at δ.
+"""A cache on disk for results of accountants, such as brackets (lower and upper bounds) of ε at δ.
 
 A result depends only on its arguments and on the code that computes it. So its key is the name of the function, the
 arguments and `version()`. The version changes with the code, and with the libraries that the code uses.
 
-The environment variable `P2P_SIM_CACHE` names the cache's folder; "off" turns the cache off. The default is p2p-sim's
-folder among the user's caches. A damaged file never stops a computation: a result that cannot be read and checked is
-computed anew.
+The environment variable `P2P_SIM_CACHE` names the cache's folder; "off" turns the cache off. The default is the folder
+`p2p-sim` in the directory of caches of the person who runs it. A damaged file never stops a computation: a result that
+cannot be read and checked is computed anew.
 """
 
 import contextlib
@@ -170,7 +170,7 @@ def _file(directory: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _own(path: Path) -> bool:
-    """Whether only the user who runs this process can write to the file or folder."""
+    """Whether only the account that runs this process can write to the file or folder."""
     state = path.stat()
     return not state.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and (
         not hasattr(os, "getuid") or state.st_uid == os.getuid()

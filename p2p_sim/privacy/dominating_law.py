@@ -3,18 +3,18 @@
 **Derivation.** The exact δ(ε) of a mechanism is the largest hockey-stick divergence over all neighbouring data sets, in
 both directions. As a function of x = e^ε, this δ is convex and does not increase, since it is a supremum of functions
 that are convex and do not increase. Let U be certified upper bounds of the exact δ on a grid of ε from 0 to `top`. Let
-F be the largest convex function below the points of U; F is nowhere below the exact δ. Since both directions are
-counted, the exact δ obeys
+F be the largest convex function below the points of U. The exact δ is itself a convex function below these points, so F
+is nowhere below it. Since both directions are counted, the exact δ obeys
 
-    δ(-ε) = 1 - e^-ε (1 - δ(ε)),
+    δ(-ε) = 1 - e^-ε (1 - δ(ε)).
 
 This equation continues F to ε < 0, and keeps it convex there. The continued F falls from 1, is convex in x, and is at
 least max(0, 1 - x). So F is δ(ε) of a pair of laws, which dominates every neighbouring pair (Zhu, Dong and Wang 2022,
 Proposition 10 and Theorem 10), also in adaptive compositions. The pair's privacy loss has finitely many values. Each
-vertex of F gives two masses, one at the loss ε and one at -ε; the first is e^ε times the second. The mass δ(top) lies
-at infinity. For composition, every loss must be a multiple of a fixed interval. If a vertex is at no multiple, its mass
-is split between the two nearest multiples, so that both laws keep their mass. This replaces F by a chord ("connect the
-dots").
+vertex of F, a point at which its slope changes, gives two masses, one at the loss ε and one at -ε; the first is e^ε
+times the second. The mass δ(top) lies at infinity. For composition, every loss must be a multiple of a fixed interval.
+If the loss of a vertex is no multiple, its mass is split between the two nearest multiples, so that both laws keep
+their mass. This replaces F by a chord ("connect the dots").
 """
 
 import itertools

@@ -6,9 +6,10 @@ view V be all that she sees, and P_y the law of V if the label is y. With the vi
 Σ_v max_y π_y P_y(v). The advantage is the difference. The bounds below hold for any given labels of the other users, so
 that an observer who knows less of these users has no larger advantage.
 
-**Two labels.** Let p be the smaller prior, that of label 1. As max(a, b) = a + [b - a]₊, the advantage is p Σ
-[P₁ - e^ε P₀]₊ with ε = ln((1-p)/p). So it is p times a hockey-stick divergence. It is at most p δ(ε), with equality for
-the data set and direction that attain δ(ε). As δ falls with ε, p = 1/2 is the worst prior, and gives δ(0)/2.
+**Two labels.** Let p be the smaller of the two prior probabilities, that of label 1. As max(a, b) = a + [b - a]₊, the
+advantage is p Σ [P₁ - e^ε P₀]₊ with ε = ln((1-p)/p). So it is p times a hockey-stick divergence. It is at most p δ(ε),
+with equality for the data set and direction that attain δ(ε). As p grows, ε = ln((1-p)/p) falls, so that δ(ε) does not
+fall. So p = 1/2 is the worst prior, and gives δ(0)/2.
 
 **K labels.** Let t be the most likely label. In the same way the advantage is at most Σ_{y≠t} π_y δ(ln(π_t/π_y)). It is
 also at most
@@ -17,7 +18,8 @@ also at most
 
 *Proof.* Let A_y be the views after which she guesses y, s_y = π_y P_y(A_y), and q_y = Pr[A_y]; the q_y sum to 1. Sum
 P_y(A_y) <= e^ε P_z(A_y) + δ over z ≠ y with weights π_z. This gives (1-π_y) s_y/π_y <= e^ε (q_y - s_y) + (1-π_y) δ.
-Solve for s_y and sum over y, where π e^ε/(1-π+π e^ε) grows with π. ∎ The smallest of these bounds is used.
+Solve for s_y and sum over y. As π e^ε/(1-π+π e^ε) grows with π, it is at most its value at π_t, the largest prior
+probability. ∎ The smallest of these bounds is used.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Privacy questions with the options of `p2p-sim privacy`, and the accountants' answers to them."""
+"""Questions about privacy, as the options of `p2p-sim privacy` state them, and the accountants' answers."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -97,7 +97,7 @@ def answering() -> Iterator[None]:
 
 
 def check_given(q: Question, delta: float | None, epsilon: float | None) -> None:
-    """Raise `InputError` if a needed cluster size is missing, or unless exactly one of δ and ε is given."""
+    """Raise `InputError` if the cluster size is needed but missing, or if not exactly one of δ and ε is given."""
     if (delta is None) == (epsilon is None):
         raise InputError("give either --delta or --epsilon")
     if q.observer != "eavesdropper":
@@ -160,8 +160,8 @@ def answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
 
 
 def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated) -> Answer:
-    """The answer at δ for several exchanges with new noise on the labels in each; its bound of ε comes from the
-    composition of the exchanges.
+    """The answer at δ for several exchanges with new noise on the labels in each exchange; the answer's bound of ε
+    comes from the composition of the exchanges.
 
     Args:
         q: the question; its `rounds` is the number of exchanges. delta: δ, must not be None. local: ε₀ of one noisy
@@ -169,8 +169,8 @@ def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated
         options, or why the lemma does not apply.
 
     Raises:
-        InputError: δ is None, or the observer is not the learner of two classes, with one peer for each user and no
-        overlay.
+        InputError: δ is None, or the question is about another observer than the learner, more than two classes,
+        several peers for each user, or an overlay.
     """
     covered = q.observer == "learner" and q.num_classes == 2 and q.degree is None and q.peers == 1
     if delta is None or not covered:
@@ -312,7 +312,8 @@ def on_overlay(q: Question, users: int, degree: int) -> RegularExchange:
 
 def largest_degree(users: int) -> int:
     """The largest number of neighbours that each of n = `users` users may have on a regular overlay: n-1, but at most
-    4,000, because the accountant stores a table of about the square of this number of entries.
+    4,000, because the accountant stores a table whose number of entries is about the square of the number of
+    neighbours.
     """
     return min(LARGEST_DEGREE, users - 1)
 

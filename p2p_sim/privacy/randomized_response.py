@@ -1,7 +1,7 @@
 """Privacy of local randomizers, which add noise to one label; and searches for the ε at a given δ.
 
-The results hold for the smallest α, too: α e^ε is computed as (α e^(ε/2)) e^(ε/2). This product overflows only where it
-exceeds 1.
+The results hold even for the smallest α, because α e^ε is computed as (α e^(ε/2)) e^(ε/2). This product overflows only
+where it exceeds 1.
 """
 
 import math
@@ -24,7 +24,7 @@ _NOTHING = 1400.0
 
 
 class Crossing(NamedTuple):
-    """Two close arguments of a decreasing function: above a limit at `above`, and not above this limit at `below`."""
+    """Two close arguments of a decreasing function, which is above a limit at `above` and not above it at `below`."""
 
     above: float
     below: float
@@ -34,8 +34,8 @@ class Coefficients(NamedTuple):
     """The factors in P - e^ε P' = keep · A - lose · B, from which a hockey-stick divergence of an observer's view
     follows.
 
-    P and P' are the laws of the view for two true labels of the target. A and B are the laws of the view if these are
-    the values of her noisy label. relative_error: bound of the relative error of keep.
+    P and P' are the laws of the view for two true labels of the target. A and B are its laws if her noisy label is the
+    first or the second of these labels. relative_error: bound of the relative error of keep.
     """
 
     keep: float
@@ -90,14 +90,14 @@ def hockey_stick_coefficients(flip_prob: float, epsilon: float, num_classes: int
     """The factors `keep` and `lose` in P - e^ε P' = keep · A - lose · B for K-ary randomised response, and a bound of
     the relative error of keep. They turn a divergence of A and B into δ(ε) of the label.
 
-    P and P' are the laws of an observer's view for two true labels of the target; A and B are the laws of the view if
-    these two are the values of her noisy label. The noisy label is the true one with probability 1-α, and each other
-    label with probability α' = α/(K-1). Let g = 1-α-α'. Then keep = 1-α-e^ε α' = g - α'(e^ε-1) and
+    P and P' are the laws of an observer's view for two true labels of the target; A and B are its laws if her noisy
+    label is the first or the second of these labels. The noisy label is the true one with probability 1-α, and each
+    other label with probability α' = α/(K-1). Let g = 1-α-α'. Then keep = 1-α-e^ε α' = g - α'(e^ε-1) and
     lose = e^ε(1-α)-α' = g + (1-α)(e^ε-1). keep is 0 if it cannot be positive.
 
     Rounding: let u = 2^-53 be the rounding error of a double. If expm1 and exp each have an error of one unit in the
-    last place (as measured), the error of g is u g, and that of the other term of keep is at most 7u times this term.
-    So keep lies in an interval. The middle of this interval is returned, and `relative_error` bounds the relative
+    last place (as measured), the error of g is u g, and the error of the other term of keep is at most 7u times this
+    term. So keep lies in an interval. The middle of this interval is returned, and `relative_error` bounds the relative
     distance of any point of the interval from the middle. lose has a relative error of less than 8u. Above ε = 700,
     where e^ε is not computed, lose is too small: the result then serves upper bounds only.
     """
@@ -138,7 +138,7 @@ def local_delta(flip_prob: float, epsilon: float, num_classes: int = 2) -> Brack
 
 
 def pure_delta(pure: float, epsilon: float) -> float:
-    """The largest δ(ε) of a mechanism that is ε₀-private with δ = 0: (e^ε₀ - e^ε)/(1 + e^ε₀), rounded up, at least 0.
+    """The largest δ(ε) of a mechanism that is ε₀-private with δ = 0: (e^ε₀ - e^ε)/(1 + e^ε₀), rounded up; at least 0.
 
     pure: ε₀, perhaps infinite.
 
@@ -231,8 +231,8 @@ def invert(
     conditions: tuple[str, ...],
     num_classes: int = 2,
 ) -> PrivacyBound:
-    """The statement of ε at δ, by bisection of a curve δ(ε). The curve decreases, and is 0 from ε₀ on, the ε of the
-    noise on a label alone.
+    """The statement of ε at δ, by bisection of a curve δ(ε). The curve decreases and is 0 from ε₀ on, where ε₀ is the ε
+    of the noise on a label alone.
 
     Args:
         curve: the function from ε to bounds of δ. delta: δ in (0, 1). flip_prob, num_classes: α and K; they give ε₀.

@@ -1,5 +1,5 @@
-"""A ledger of the ε that organisations spend on releases of their rows (one person's data each), and of who has seen
-the releases."""
+"""A ledger of the ε that organisations spend on releases of their rows, and of who has seen the releases. A row is the
+data of one person."""
 
 import math
 from dataclasses import dataclass, field
@@ -40,8 +40,8 @@ class ReleaseLedger:
 
     def pay(self, owner: int, content: bytes, epsilon: float, part: str = WHOLE) -> None:
         """Enter a release with its ε, before anybody sees it. Entering the same content again adds nothing; the larger
-        ε counts. The ε of releases of all rows and of one part add up. Of several disjoint parts only the one with the
-        largest sum counts.
+        ε counts. The total ε of an organisation is a sum of two: the sum of ε over all releases of all its rows, and
+        the largest of the sums of ε over the releases of one part.
 
         Args:
             owner: the organisation from whose rows the release was computed, from 0. content: bytes that identify the

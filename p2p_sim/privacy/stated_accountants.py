@@ -33,7 +33,7 @@ class Under(Accountant):
         return (*self.model.conditions, *self.caveats)
 
     def delta(self, epsilon: float) -> Bracket:
-        """The bounds of δ(ε) of the other accountant; they now hold under the added conditions too."""
+        """The other accountant's bounds of δ(ε). They hold under its conditions and the added ones together."""
         return self.model.delta(epsilon)
 
     def epsilon(self, delta: float) -> PrivacyBound:

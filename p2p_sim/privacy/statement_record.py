@@ -1,7 +1,8 @@
 """Privacy statements as plain values for JSON: whole, or without the numbers that a row of results holds anyway.
 
 A row of results holds ε and δ in columns. The rest of its privacy statements (observer, adjacency, basis and
-conditions) is the same for many rows and is kept once. This rest, by column of ε, is called the row's *terms*.
+conditions) is the same for many rows and is kept once. This rest, given for each column that holds an ε, is called the
+row's *terms*.
 """
 
 import hashlib

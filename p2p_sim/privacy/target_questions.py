@@ -21,11 +21,11 @@ class Calibration:
     """The flip probabilities that bring an observer's ε to a target.
 
     sampling_rate: θ; None for an observer whose ε holds for every θ. epsilon: the target.
-    flip_prob: α for all clusters. each: α by cluster size. Each α is rounded up to few digits, so that the target holds
-        for α as it is printed.
+    flip_prob: α for all clusters. each: α by cluster size. Each α is rounded up to few significant digits, so that the
+        target holds for α as it is printed.
     bound: the statement at `flip_prob`. local: ε₀ of a noisy label alone at `flip_prob`.
-    noise_alone: whether α must be as large as for the noise alone, at which ε₀ is at most the target; then the exchange
-        adds nothing.
+    noise_alone: whether α must be so large that already ε₀, the ε of the noise alone, is at most the target; then the
+        exchange adds nothing.
     members: number of members if the observer is a coalition, else None.
     """
 
@@ -165,7 +165,7 @@ def compared_peers(
 class EnoughNeighbours:
     """The smallest number of neighbours, among those tried, that brings the learner's ε to a target.
 
-    degree: number of neighbours on a regular overlay; None if no number up to `most` was found to suffice.
+    degree: number of neighbours on a regular overlay; None if no number up to `most` was found that reaches the target.
     target: ε.
     bound: the statement with this degree, or with `most` neighbours if `degree` is None. everybody: the statement if
         users may ask everybody. local: ε₀ of a noisy label alone.
@@ -182,8 +182,8 @@ class EnoughNeighbours:
 def enough_neighbours(q: Question, epsilon: float, delta: float) -> EnoughNeighbours:
     """The smallest number of neighbours per user, among those that bisection tries, at which (ε, δ) is certified
     against the learner. Users may ask only their neighbours, on a random overlay in which all have the same number of
-    neighbours. The result also has ε at this number (or, if none suffices, at the largest number tried), ε if users may
-    ask everybody, and ε₀ of the noisy label alone.
+    neighbours. The result also has ε at this number (or, if no number reaches the target, at the largest number tried),
+    ε if users may ask everybody, and ε₀ of the noisy label alone.
 
     Args:
         q: cluster size, α, θ and observer; its number of neighbours is ignored. epsilon, delta: the target.

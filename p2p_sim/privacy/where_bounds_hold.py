@@ -34,7 +34,7 @@ class Situation:
 
 @dataclass(frozen=True)
 class Requirement:
-    """One requirement of a bound: a condition, and a test whether a situation violates it.
+    """A requirement of a bound: a condition, and a test of whether a situation violates the condition.
 
     identifier, text: the condition's identifier and text. In the text {0} stands for the situation, as in "{0.rounds}".
     fails: a function of a situation; its result is true if the condition fails there.
@@ -119,7 +119,7 @@ def first_failure(requirements: Requirements, situation: Situation) -> Condition
 
 @dataclass(frozen=True)
 class Stated:
-    """A paper's ε, or why it does not apply.
+    """A paper's ε, or the reason why the paper's bound does not apply.
 
     epsilon: ε as the paper states it; None if a condition fails or ε was not computed.
     fails: the first condition that fails, or None.
@@ -129,7 +129,7 @@ class Stated:
     fails: Condition | None = None
 
     def __str__(self) -> str:
-        """ε in four digits, rounded up, or why the bound does not apply."""
+        """ε with four significant digits, rounded up, or the reason why the bound does not apply."""
         if self.epsilon is not None:
             rounded = Context(prec=4, rounding=ROUND_CEILING).create_decimal_from_float(self.epsilon)
             return f"{float(rounded):.4g}"

@@ -60,7 +60,7 @@ def gain(question: "Question", advantage: float) -> str:
 
     Args:
         question: the observer, the number of classes and α. advantage: upper bound of how much the observer's share of
-        right guesses grows by what users sent.
+        right guesses grows if the observer sees what users sent.
     """
     who = SEES[question.observer]
     if question.members is not None:
@@ -95,7 +95,9 @@ def exposed(observer: str, cluster_size: int | None, delta: float | None, reques
 
 
 def calibration_lines(calibration: "Calibration") -> list[Line]:
-    """The lines that show a calibration: the flip probabilities for all clusters and each size, and the certified ε."""
+    """The lines that show a calibration: the flip probabilities for all clusters together and for each size, and the
+    certified ε.
+    """
     bound, alone = calibration.bound, calibration.each if len(calibration.each) > 1 else {}
     return [
         ("flip probability α, all clusters", f"{calibration.flip_prob}"),
@@ -173,7 +175,7 @@ SEES = {
     "coalition": "a coalition with the learner",
     "eavesdropper": "somebody who reads every message",
 }
-"""By observer, the words for her in a sentence about how well she guesses labels."""
+"""For each observer, the words that name her in a sentence about how well she guesses labels."""
 _ROUNDING = Decimal("1e-9")
 """A share that lies beyond a printable number by at most this becomes that number: the difference is a rounding error.
 """

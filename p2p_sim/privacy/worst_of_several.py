@@ -23,8 +23,8 @@ def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
     """The statement of ε at δ for each accountant, in order.
 
     Up to 16 accountants are each asked for ε. If there are more, the first and the last are asked. For each of the
-    others it is tested whether the largest ε so far is certified at δ. If so, this ε is its upper bound, and 0 its
-    lower bound; otherwise it is asked for its own ε.
+    others it is tested whether the largest ε so far is certified at δ. If so, this ε is the accountant's upper bound,
+    and 0 its lower bound; otherwise the accountant is asked for its own ε.
 
     Args:
         models: the accountants, at least one; earlier ones are expected to be worse (smaller clusters).
@@ -97,7 +97,7 @@ def satisfied(models: Sequence[Accountant], epsilon: float, delta: float) -> boo
     accountant), or that it fails to certify an (ε, δ) that holds.
 
     Args:
-        models: the accountants. epsilon, delta: ε and δ in (0, 1).
+        models: the accountants. epsilon: ε. delta: δ in (0, 1).
     """
     exchanges = _settings(models)
     return len(exchanges) > 1 and many_clusters.satisfied(exchanges[1:], epsilon, delta)
@@ -179,7 +179,8 @@ def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
     top = min(stated.epsilon_upper, pure)
     # δ at the stated ε, at up to three smaller ones, and at the pure ε
     points = {top: 0.0 if top >= pure else stated.delta}
-    # 0 and two powers of 2, which similar simulations share in the cache; the larger is the largest one up to .7 top
+    # 0 and two powers of 2, which similar simulations share in the cache; the larger of them is the largest power up to
+    # .7 top
     middle = math.ldexp(0.5, math.frexp(0.7 * top)[1])
     smaller = [0.0, middle / 2.0, middle] if top > 0.0 else []
     if any(isinstance(each, FetchDistribution | CappedFetch) for each in models):

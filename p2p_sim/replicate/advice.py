@@ -1,5 +1,5 @@
-"""Facts and warnings about a scenario before it runs: about the user's own data, and about settings that are likely
-mistakes."""
+"""Facts and warnings about a scenario before it runs: about data of the person who runs it, and about settings that are
+likely mistakes."""
 
 from p2p_sim.base import InputError, count
 from p2p_sim.mechanisms import ProtocolConfig
@@ -54,18 +54,19 @@ def _waiting(case: Replicate) -> list[str]:
 
 
 def examined(case: Replicate) -> list[str]:
-    """The lines that `p2p-sim validate` prints: the scenario's hash, and remarks on the user's own data.
+    """The lines that `p2p-sim validate` prints: the scenario's hash, and remarks on data of the person who runs it.
 
-    If the data are the user's own, or the mechanism is a plug-in's, replicate 0 is prepared up to the exchange. A
-    plug-in's mechanism is also asked for its bounds, so that a wrong matrix or accountant is refused before anything
-    is simulated.
+    If the data are those of this person, or the mechanism is a plug-in's, replicate 0 is prepared up to the exchange. A
+    plug-in's mechanism is also asked for its bounds, so that a wrong accountant, or a wrong matrix of the probabilities
+    of noisy labels, is refused before anything is simulated.
 
     Raises:
         InputError: something is missing or does not fit.
     """
     scenario = case.scenario
     own, plug_in = scenario.population.own, bool(scenario.mechanism_claimed_by)
-    # a population of this project whose files are missing has no hash yet; missing files of the user's own are an error
+    # if files of a population of this project are missing, there is no hash yet; if files of the person's own data are
+    # missing, this is an error
     try:
         scenario.population.files(case.places)
     except InputError as missing:

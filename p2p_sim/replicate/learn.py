@@ -65,7 +65,7 @@ _OFF = 1e-3
 class LearnedModel:
     """Errors and other measured values of the model that was learned from a release.
 
-    risk: the risk of that model. honest: the risk of the model that is learned from the same replicate without
+    risk: the risk of the learned model. honest: the risk of the model that is learned from the same replicate without
         adversaries; None if it has no adversaries. floor: excess risk that infinitely many exchanged labels would
         leave; None where unknown.
     groups: share and error rates of the groups that the scenario asks for, by column of the row of results.
@@ -195,7 +195,8 @@ def _counted(people: People, user: NDArray[np.integer] | slice, labels: NDArray[
     return Tally.of(people.point[user], labels, people.law.label_distribution.shape)
 
 
-# the key has all on which the model depends; a model's size in the cache is that of its pickle, with the rows it keeps
+# the key has all on which the model depends; a model's size in the cache is the size of its pickle, which includes the
+# rows that the model keeps
 @cached(
     LRUCache(KEPT, lambda model: len(pickle.dumps(model))),
     key=lambda case, people, truth=None: (
@@ -219,7 +220,7 @@ def _nonprivate(case: Replicate, people: People, truth: Tally | None = None) -> 
         if truth is not None:
             counted = Counted.of(people.law, truth.counts)
             return learner.fit(counted.rows, counted.weights)
-    people = cast(Population, people)  # users drawn shard by shard have a law and counts, so they do not come here
+    people = cast(Population, people)  # users drawn in parts have a law and counts, so they do not come here
     if isinstance(learner, ValueLearner) and people.values is not None:
         return learner.fit_values(people.features, np.array(people.values)[people.labels], people.values)
     return learner.fit(people.features, one_hot(people.labels, people.num_classes))

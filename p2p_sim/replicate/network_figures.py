@@ -12,7 +12,7 @@ from p2p_sim.network import Overlay
 from p2p_sim.replicate.observed_network import Counts, ObservedNetwork
 
 MOST_DRAWN = 400
-"""Largest number of users that are drawn. Of a larger cluster, the users nearest to the one with the largest ε are
+"""Largest number of users that are drawn. Of a larger cluster, the users nearest to the user with the largest ε are
 drawn."""
 
 

@@ -75,16 +75,18 @@ class Labels:
 class ObservedNetwork:
     """One replicate's network; arrays have one entry for each of n users, (n,), unless stated otherwise.
 
-    name, replicate, sampling_rate (θ; None: users follow another protocol), deadline_s, delta: the scenario's.
-    protocol: which protocol users follow, in words; None: the label exchange, with one peer asked. counts: those
-    columns of the result row that are about the network.
+    name, replicate, sampling_rate (θ; None: users follow another protocol), deadline_s, delta: the values of the
+    scenario and the replicate.
+    protocol: which protocol users follow, in words; None: the label exchange in which each user asks one peer. counts:
+    those columns of the result row that are about the network.
     cluster_offsets: (C+1,) first user of each of C clusters, then n. messages: every delivered message. overlay: None
     if every user may ask every user.
     answered_s: seconds at which a user first got a noisy label that was not late, or infinity.
     submitted_s: seconds at which the learner accepted the user's submission, or infinity.
-    handled, handled_bytes: delivered messages that a user sent or received. answers: her replies that were delivered.
-    member: whether she tells the learner what she sees. own: whether her own noisy label reached the learner, in time
-    or late, because she got no reply. held: whether she is no member, but a member received her noisy label.
+    handled, handled_bytes: delivered messages that a user sent or received. answers: number of the user's replies that
+    were delivered. member: whether the user tells the learner what she sees. own: whether her own noisy label reached
+    the learner, in time or late, because she got no reply. held: whether she is no member, but a member received her
+    noisy label.
     source: the user whose noisy label she submitted; -1 if she submitted none, or `protocol` is not None.
     reached: whether her submission came to the learner; late submissions are dropped, but the learner has seen them.
     epsilon: certified ε of her label against a learner who sees the set of submissions. epsilon_local: ε₀, the ε of the
@@ -201,7 +203,7 @@ def look(scenario: Scenario, replicate: int, completed: Completed) -> ObservedNe
     header, payload = scenario.network.header_bytes, -(-noise.payload_bits // 8)
     size = np.where(m.kind == REQUEST, header, header + payload).astype(np.int64)
     member = np.concatenate([shard.member for shard in facts])
-    # when each user first got a label in time, and when the learner accepted hers
+    # when each user first got a label in time, and when the learner accepted her submission
     reply = m.kind == REPLY
     fetched = m.select(reply & ~m.late)
     answered, submitted = np.full(users, np.inf), np.full(users, np.inf)

@@ -99,7 +99,7 @@ class Replicate:
 
 
 def scenario_of(source: Scenario | str | Path) -> Scenario:
-    """The scenario that an argument is, or that the scenario file named by the argument holds.
+    """The scenario that an argument gives: the argument itself, or the content of the scenario file that it names.
 
     Raises:
         InputError: the argument is neither, or the file cannot be read.
@@ -128,7 +128,9 @@ def directory_of(scenario: Scenario, data_dir: Path | None = None) -> Path:
 
 
 def data_directory(data_dir: Path | None = None) -> Path | None:
-    """The directory of data files: `data_dir`, else that of the environment variable P2P_SIM_DATA, else None."""
+    """The directory of data files: `data_dir`, else the one that the environment variable P2P_SIM_DATA names, else
+    None.
+    """
     if data_dir is not None:
         return data_dir
     named = os.environ.get("P2P_SIM_DATA")
@@ -137,11 +139,11 @@ def data_directory(data_dir: Path | None = None) -> Path | None:
 
 def streams(scenario: Scenario) -> bool:
     """Whether a row of results can be computed without all users in memory: users are then drawn and run shard by shard
-    (a shard is a group of whole clusters), and only counts are kept. The population must be the synthetic law with its
-    own clusters, and the mechanism one that can run on a shard alone and sends hard labels. The overlay must be
-    complete, users always online, the learner's bandwidth unlimited, and no adversary set. The learner must be one that
-    can learn from counts of labels at the points of the law, and the error rates must not be asked for by cluster size
-    (`groups`).
+    (a shard is a group of whole clusters), and only counts are kept. This is so under several conditions. The
+    population must be the synthetic law with its own clusters, and the mechanism one that can run on a shard alone and
+    sends hard labels. The overlay must be complete, users always online, the learner's bandwidth unlimited, and no
+    adversary set. The learner must be one that can learn from counts of labels at the points of the law, and the error
+    rates must not be asked for by cluster size (`groups`).
     """
     mechanism, network = scenario.mechanism, scenario.network
     return (

@@ -1,4 +1,4 @@
-"""The flat row of results of one replicate, with its numbers on how often labels are guessed right."""
+"""The flat row of results of one replicate, including numbers on how often labels are guessed right."""
 
 from dataclasses import asdict
 from decimal import ROUND_CEILING, Context
@@ -40,7 +40,7 @@ class StatedRow(NamedTuple):
 
 
 UP = Context(prec=6, rounding=ROUND_CEILING)
-"""Rounds an upper bound to six digits, never below it."""
+"""Rounds an upper bound up to six significant digits."""
 OBSERVED = ("epsilon_others_upper", "epsilon_times_upper", "epsilon_coalition_upper", "epsilon_unmet_upper")
 """Columns of ε besides the learner's ε about all users. In this order: the learner's ε about users who submitted no
 label of their own; ε against a learner who sees times; ε against a coalition; and ε against a coalition about users
@@ -53,7 +53,7 @@ GUESSES = (
     "advantage_uniform", "advantage_cluster", "advantage_cluster_worst", "advantage_model", "advantage_model_worst",
     "advantage_local", "advantage_times", "advantage_coalition", "guess_uniform", "guess_cluster", "guess_model",
 )  # fmt: skip
-"""Columns of guessing advantages and of shares guessed right, in their order."""
+"""Columns of guessing advantages and of shares of labels guessed right, in the order of the row."""
 LARGEST_PUBLIC = 2_000
 """Largest number of held-out rows from which the public model learns."""
 _UP, _BLOCK = 1.0 + 1e-12, 2**16
@@ -80,10 +80,10 @@ def row_of(
         hash under which another file holds the conditions of these bounds.
 
     Raises:
-        InputError: when a mechanism's own column has the name of another column.
+        InputError: a mechanism's own column has the name of another column.
     """
     (population, mechanism), scenario, release = ready, case.scenario, outcome.release
-    # how many users' labels reached the learner; None where a model or a density of features was released
+    # how many users' labels reached the learner; None if a model or a density of features was released
     arrived = None
     if isinstance(release, LabelRelease):
         arrived = len(release.user)
@@ -224,12 +224,12 @@ def organisations(facts: OrganisationFacts) -> Row:
 
 def damage(risk: Risk, honest: Risk | None) -> Row:
     """The columns of a row about adversaries: error rate and excess risk of the model learned without them, and how
-    much larger both are with them. Excess risk is the expected loss minus that of the best model of its class; it is
-    None where the law of the data is unknown.
+    much larger both are with them. Excess risk is the expected loss minus that of the best model of the same family; it
+    is None if the law of the data is unknown.
 
     Args:
-        risk: the errors of the model learned with adversaries. honest: those of the model learned without them; None
-        if there are no adversaries, so that all columns are None.
+        risk: the errors of the model learned with adversaries. honest: the errors of the model learned without them;
+        None if there are no adversaries, so that all columns are None.
     """
     if honest is None or risk.error_rate is None or honest.error_rate is None:
         return dict.fromkeys(("honest_error_rate", "damage_error_rate", "honest_excess_risk", "damage_excess_risk"))
@@ -260,11 +260,11 @@ def advantage_columns(
 ) -> Row:
     """The columns about how often labels are guessed right. A guessing advantage is an upper bound of how much more
     often an observer guesses a user's label right with the release than from her prior alone. The learner has
-    advantages with three priors: a uniform one; the shares of labels in each cluster; and the law of labels or, where
-    it is unknown, a model learned from held-out rows. With the second and third prior, the columns have the mean and
+    advantages with three priors: a uniform one; the shares of labels in each cluster; and the law of labels or, if this
+    law is unknown, a model learned from held-out rows. For the second and third prior, the columns have the mean and
     the largest advantage over users. Further advantages are for an observer of a user's own noisy label, for a learner
     who sees times, and for a coalition. For each prior there is also the share of labels guessed right without a
-    release. A column is None where the run has no such observer or prior.
+    release. A column is None if the run has no such observer or prior.
 
     Args:
         case, people, mechanism: the replicate, its users and its mechanism. outcome: the result of its run.
@@ -272,7 +272,8 @@ def advantage_columns(
     """
     learner, classes = cast(PrivacyBound, accounted.statements["epsilon_upper"]), people.num_classes
     law = mechanism.learner_law(outcome, people.cluster_sizes, case.scenario.situation(classes), learner)
-    # the observer of a user's own message, if she sends one: from the message's law if it is known, else from ε₀
+    # the advantage of an observer of a user's own message, if users send one: from the message's law if it is known,
+    # else from ε₀
     message, local = accounted.statements.get("epsilon_local"), None
     if isinstance(message, PrivacyBound) and (local := mechanism.local_advantage(classes)) is None:
         local = local_advantage(1.0, message.epsilon_upper, classes)
@@ -316,7 +317,7 @@ def _averaged(name: str, law: LossLaw, priors: Priors) -> dict[str, float]:
 def cluster_counts(people: People, outcome: Outcome) -> Priors | None:
     """The share of each label in each cluster that has users: the prior of an observer who knows the cluster's counts.
 
-    None if users are drawn shard by shard and their true labels were not counted.
+    None if users are drawn shard by shard (a shard is a group of clusters) and their true labels were not counted.
     """
     classes = people.num_classes
     if isinstance(people, Population):
@@ -332,8 +333,8 @@ def cluster_counts(people: People, outcome: Outcome) -> Priors | None:
 
 
 def _model(case: Replicate, people: People, outcome: Outcome) -> Priors | None:
-    """The prior of an observer who knows the law of labels or, where it is unknown, has learned a model from held-out
-    rows.
+    """The prior of an observer who knows the law of labels or, if this law is unknown, has learned a model from
+    held-out rows.
 
     None if there is neither a law nor a held-out row.
     """

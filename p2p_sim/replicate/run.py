@@ -213,8 +213,8 @@ def release(
     data_dir: str | Path | None = None,
     at_delta: float = 1e-8,
 ) -> RunRelease:
-    """A replicate's release in the form that `p2p_sim.privacy.compose` takes. This function adds up ε over releases
-    about the same users. The form has the release's accountant, which computes its ε, and three numbers: seed,
+    """A replicate's release in the form that `p2p_sim.privacy.compose` takes. The function `compose` adds up ε over
+    releases about the same users. The form has the release's accountant, which computes its ε, and three numbers: seed,
     replicate and noise salt. Releases in which all three numbers are equal share their noise. The replicate is run for
     this.
 

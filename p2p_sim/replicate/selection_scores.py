@@ -117,7 +117,7 @@ def scored(case: Replicate, people: Population, mechanism: Deployment, outcome: 
 
 
 def two_sided_geometric(scale: float, rng: np.random.Generator) -> int:
-    """Draw Z with Pr[Z = z] = (1-t)/(1+t) t^|z|, t = e^(-1/scale), as the difference of two geometric numbers."""
+    """Draw Z with Pr[Z = z] = (1-t)/(1+t) t^|z|, where t = e^(-1/scale), as the difference of two geometric numbers."""
     if not scale > 0.0:
         raise InputError(f"noise_scale = {scale:g}: must be above 0")
     first, second = rng.geometric(-math.expm1(-1.0 / scale), 2)

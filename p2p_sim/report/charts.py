@@ -200,9 +200,9 @@ def _point(row: Mapping[Any, Any], panel: int, view: View, varied: Sequence[str]
 
 
 def _references(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
-    """The comparison with the learner without privacy, as one entry for the chart's list of levels, or none. In each
-    panel it is a horizontal line with an interval if the value is the same at all points, else lines with intervals. A
-    panel in which the value was not measured at every point has no line.
+    """The comparison with the learner without privacy, as one entry for the chart's list of levels, or none. In a panel
+    where the value without privacy is the same at all points, it is a horizontal line with an interval; in other panels
+    it is lines with intervals. A panel in which the value was not measured at every point has no line.
 
     Args:
         parts: the table of points of each panel. view: which columns make axes and lines.

@@ -117,9 +117,9 @@ def standing(failures: Iterable[Failure], rows: pd.DataFrame) -> list[Failure]:
 
 
 def with_failures(rows: pd.DataFrame, keys: Sequence[str], failures: Sequence[Failure] = ()) -> pd.DataFrame:
-    """One line for each point: means and intervals of measured columns, the largest value of each column of ε, the
-    number of replicates, and the number of failed replicates. Points without a successful replicate come last, with 0
-    replicates and without means.
+    """A table with one line for each point (combination of values of `keys`): means and intervals of measured columns,
+    the largest value of each column of ε, the number of replicates, and the number of failed replicates. Points without
+    a successful replicate come last, with 0 replicates and without means.
 
     Args:
         rows: one line for each point and replicate. keys: columns whose values define a point. failures: replicates

@@ -32,7 +32,7 @@ def subtitle(table: pd.DataFrame, keys: Sequence[str]) -> str:
     """The line below the report's title: whether the results are of a run or of a sweep, the sweep's number of points,
     and the number of replicates.
 
-    table: one line for each point. keys: the swept keys; none for a run.
+    table: one line for each point (a combination of swept values). keys: the swept keys; none for a run.
     """
     kind = f"A sweep of {count(len(table), 'point')}" if keys else "A run"
     return f"{kind}, {count_range(table['replicates'], 'replicate')}" + (" each" if len(table) > 1 else "")
@@ -48,10 +48,10 @@ def what_was_run(
     """One or two paragraphs that say what was simulated, measured and varied; the second only for a sweep.
 
     Args:
-        rows: one line for each point and replicate. table: one line for each point (a point is one setting of the
-        sweep). axes: the axes of the sweep, each a mapping with "keys" and "values"; empty for a run. mechanisms: for
-        each kind of mechanism, words that follow "privatised by"; the label exchange needs none. scenario: the base
-        scenario as a nested mapping.
+        rows: one line for each point (a combination of swept values) and replicate. table: one line for each point.
+        axes: the axes of the sweep, each a mapping with "keys" and "values"; empty for a run. mechanisms: for each kind
+        of mechanism, words that follow "privatised by"; the label exchange needs none. scenario: the base scenario as a
+        nested mapping.
     """
     varied = [str(key) for axis in axes for key in axis["keys"]]
     same = not any(key.startswith("clusters") for key in varied)
@@ -104,7 +104,7 @@ def _users(rows: pd.DataFrame) -> str:
 
 def _merged_clusters(rows: pd.DataFrame, clusters: object) -> str:
     """If there are fewer clusters than the scenario asks for, a sentence which says that small clusters were merged
-    into their nearest neighbours; else empty.
+    into their nearest neighbours. Otherwise the result is empty.
 
     Args:
         rows: one line for each point and replicate. clusters: the scenario's settings for clusters; its keys `count`

@@ -33,7 +33,8 @@ MOST_FAILURES, LONGEST_ERROR, LONGEST_LISTING = 200, 1000, 200_000
 class Picture:
     """A figure of the report.
 
-    caption: what the figure shows, and from how many replicates; if the figure could not be drawn, also the reason.
+    caption: what the figure shows, and from how many replicates; if the figure could not be drawn, also the reason for
+    this.
     svg: the text of an SVG file; empty if the figure could not be drawn. chart: values from `p2p_sim.report.charts`,
     which a browser shows at the pointer; None if the figure has no such values.
     """
@@ -111,7 +112,7 @@ def report_page(
 
 
 def _environment() -> Environment:
-    """The settings of Jinja with which the report's template is filled: files and filters. All texts are escaped."""
+    """The settings of Jinja, its files and filters, with which the report's template is filled. All texts are escaped."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
@@ -149,7 +150,7 @@ def _listings(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _cut(listing: list[str]) -> list[str]:
-    """The beginning of a listing: as many blocks as are shown on a page, and a note if blocks are left out."""
+    """The beginning of a listing, which has as many blocks as a page shows, and a note if blocks are left out."""
     sized = zip(listing, accumulate(map(len, listing)), strict=True)
     fitting = [block for block, size in sized if size <= LONGEST_LISTING]
     return fitting if len(fitting) == len(listing) else [*fitting, "# cut here; manifest.json has the rest"]

@@ -49,7 +49,8 @@ MORE = (
     Figure("auc", "AUC", False),
     Figure("nonprivate_auc", "AUC without privacy", False),
 )
-"""Columns that follow those of `FIGURES`, as far as they have values and the table has fewer than twelve columns."""
+"""Columns that follow those of `FIGURES`. Each is shown if it has values and the table has fewer than twelve columns.
+"""
 
 
 class TableCell(NamedTuple):

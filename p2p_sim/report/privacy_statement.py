@@ -39,8 +39,8 @@ Mechanisms = Mapping[str, str]
 class StatementLine(NamedTuple):
     """One line of the table of observers.
 
-    who: the observer. smallest, largest: the extreme values of ε over the points; a point has the ε of its worst
-    replicate. note: for how many points ε is known, if not for all.
+    who: the observer. smallest, largest: the extreme values of ε over the points, which are combinations of swept
+    values; a point has the ε of its worst replicate. note: for how many points ε is known, if not for all.
     """
 
     who: str
@@ -292,7 +292,7 @@ def _line(measured: pd.DataFrame, column: str, who: str) -> StatementLine:
 
 
 def rounded_up(value: float) -> str:
-    """An upper bound in four digits, never below what it bounds.
+    """An upper bound as text with four significant digits, never below what it bounds.
 
     >>> rounded_up(0.74211), rounded_up(0.5), rounded_up(float("inf"))
     ('0.7422', '0.5', '∞')
@@ -301,7 +301,7 @@ def rounded_up(value: float) -> str:
 
 
 def rounded_down(value: float) -> str:
-    """A lower bound in four digits, never above what it bounds.
+    """A lower bound as text with four significant digits, never above what it bounds.
 
     >>> rounded_down(0.74219)
     '0.7421'

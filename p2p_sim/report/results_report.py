@@ -113,7 +113,8 @@ def _pictures(results: Results) -> "list[Picture]":
 def _usual(results: Results, column: str) -> list[FigureRequest]:
     """The three figures of a sweep whose file names none: `column` against ε, `column` against the first swept key, and
     ε against the first swept key. There is a line for each combination of values of the other keys. If there would be
-    more than seven lines, the key with the most values, of those with 2 to 9, makes panels instead.
+    more than seven lines, panels are made instead by one key: among the keys with 2 to 9 values, that with the largest
+    number of values.
 
     Args:
         results: the sweep's rows and keys. column: name of the column with a measure of utility, such as excess risk.
@@ -159,7 +160,7 @@ def _of_sweep(results: Results, table: pd.DataFrame, request: FigureRequest) -> 
 
 def _chosen(results: Results) -> str:
     """A caption's text for rows of a parameter search: that settings were chosen by looking at private data in a way
-    that the stated ε does not count. It begins with a space; empty for other rows.
+    that the stated ε does not count. It begins with a space. For other rows the text is empty.
     """
     return "".join(f" {sentence}" for sentence in choices(results.rows))
 

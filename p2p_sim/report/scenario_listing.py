@@ -36,8 +36,8 @@ def blocks(tree: Mapping[str, Any]) -> list[str]:
 
 
 def scenario_in_order(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """A scenario's nested mapping with its keys in the order of the documentation, from name and seed to privacy; then
-    comes `kind`, and then all other keys. The keys of nested mappings are ordered in the same way.
+    """A scenario's nested mapping with its keys in the order of the documentation, from name and seed to privacy. After
+    these keys comes `kind`, and then all other keys. The keys of nested mappings are ordered in the same way.
     """
     first = [key for key in (*FIRST, "kind") if key in tree]
     order = [*first, *(key for key in tree if key not in first)]

@@ -86,7 +86,7 @@ def _axes(rows: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
     fixed = rows.drop_duplicates(POINT)
     keys = [str(name) for name in rows if "." in str(name) or (name in ("engine", "seed") and rows[name].nunique() > 1)]
     axes: list[list[str]] = []
-    for key in keys:  # a key joins an axis if values correspond one to one
+    for key in keys:  # a key joins an axis if its values and those of the axis correspond one to one
         for axis in axes:
             if len(fixed[[axis[0], key]].drop_duplicates()) == fixed[key].nunique() == fixed[axis[0]].nunique():
                 axis.append(key)

@@ -19,7 +19,8 @@ Setting = tuple[str, Any, Any]
 
 @dataclass(frozen=True)
 class Comparison:
-    """The differences of two results directories, second minus first, at every shared point and pooled.
+    """The differences of two results directories, second minus first, at every shared point (combination of swept
+    values) and for all shared points together.
 
     axes: the swept keys by which points were matched; settings: what else differs between the two base scenarios.
     paired: whether replicates with the same index share random numbers; if not, intervals are Welch's.
@@ -44,7 +45,7 @@ def compare(first: Path, second: Path, columns: Sequence[str] = ()) -> Compariso
         columns: what to compare; default: excess risk, error rate, half-L1 and the learner's ε, where both have them.
 
     Raises:
-        InputError: no point or no replicate is shared, or a column is missing on a side.
+        InputError: no point or no replicate is shared, or a column is missing in one of the directories.
     """
     first_results, second_results = read_results(first), read_results(second)
     axes = tuple(dict.fromkeys([*first_results.keys, *second_results.keys]))

@@ -15,8 +15,8 @@ from p2p_sim.measures import HIGH, LOW, POINT, is_privacy, quality
 from p2p_sim.results.results_directory import Results, check_column
 
 FIT_X = ("heterogeneity", "num_users", "users", "flip_prob", "num_clusters", "min_cluster_size", "max_cluster_size")
-"""The columns along x for which theory has a curve of excess risk that can be fitted, by the last part of their dotted
-names.
+"""The columns along x for which theory has a curve of excess risk that can be fitted. Each column is given by the last
+part of its dotted name.
 """
 
 
@@ -86,10 +86,10 @@ def filled(request: FigureRequest, results: Results, table: pd.DataFrame) -> Cho
 
 
 def _usual_x(request: FigureRequest, y: str, results: Results, table: pd.DataFrame) -> str:
-    """The column along x for a request that names none, if y is along the other axis. If curves of theory are to be
-    fitted to the excess risk, the column is the first swept key for which theory has a curve, such as α or the number
-    of users. Otherwise it is ε if ε is finite at some point and y is not itself a measure of privacy. Else it is the
-    first swept key that makes neither lines nor panels, or ε if there is no such key.
+    """The column along x for a request that names none; `y` is the column along the other axis. If curves of theory are
+    to be fitted to the excess risk, the column is the first swept key for which theory has a curve, such as α or the
+    number of users. Otherwise it is ε if ε is finite at some point and y is not itself a measure of privacy. Else it is
+    the first swept key that makes neither lines nor panels, or ε if there is no such key.
     """
     if request.fit:
         fitting = [key for key in results.keys if key.rsplit(".", 1)[-1] in FIT_X]
@@ -137,9 +137,9 @@ def view_of(request: FigureRequest, results: Results, table: pd.DataFrame) -> Vi
 def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
     """The columns of a figure of lines, from a request that names both axes. The points of a line are joined in the
     order of x if x is a swept key. If x is a result, such as ε, they are joined in the order of the swept key along
-    which x changes most. But if x is not a measure of privacy and its values correspond one to one to those of one
-    swept key, they are joined in the order of x. Every other swept key with several values is added to the columns that
-    make lines, so that each of its values has lines of its own.
+    which x changes most. There is one exception: if x is not a measure of privacy, and its values correspond one to one
+    to those of a swept key, the points are joined in the order of x. Every other swept key with several values is added
+    to the columns that make lines, so that each of its values has lines of its own.
 
     Args:
         request: the named columns. results: the swept keys. table: one line for each point.
@@ -148,8 +148,8 @@ def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
         InputError: there are more lines or panels than can be distinguished.
     """
     named = [column for column in (request.group, request.facet) if column]
-    # swept axes that x, lines and panels do not show: points may be joined along one of them, each other one makes
-    # lines
+    # swept axes that x, lines and panels do not show: points may be joined along one of them, and each of the others
+    # makes lines
     free = [axis[0] for axis in results.axes if not covered(axis, [*named, request.x], table)]
     x, along = request.x, None
     # if x is a measured column, points are joined along the swept key along which x changes most

@@ -36,7 +36,7 @@ def locked(directory: Path) -> Iterator[None]:
             _lock(lock)
         except OSError:
             raise InputError(f"--out {directory}: another run is writing there; wait for it to end") from None
-        if not _is_there(lock, directory / LOCK):  # after the file was opened here, a run that failed removed it
+        if not _is_there(lock, directory / LOCK):  # a run that failed has removed the file after it was opened here
             raise InputError(f"--out {directory}: another run has just ended there; run the same command again")
         yield
 

@@ -1,4 +1,4 @@
-"""Figures of a results directory, drawn by `p2p_sim.figures` from the columns that a user names."""
+"""Figures of a results directory, drawn by `p2p_sim.figures` from the columns that the person who runs it names."""
 
 from contextlib import suppress
 from dataclasses import replace

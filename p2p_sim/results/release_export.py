@@ -39,7 +39,9 @@ def check_release(scenario: Scenario) -> None:
 
 
 def check_transcript(scenario: Scenario) -> None:
-    """Raise an InputError if messages carry more than a class each, which a transcript cannot hold."""
+    """Raise an InputError if messages carry bits, class probabilities or numbers, since a transcript holds one class
+    for each.
+    """
     if scenario.mechanism.releases in ("bits", "soft", "values"):
         raise InputError(
             f"mechanism.randomizer: a transcript holds one class a message, not {scenario.mechanism.releases}; leave "
@@ -48,8 +50,8 @@ def check_transcript(scenario: Scenario) -> None:
 
 
 def export_release(scenario: Scenario, path: Path, data_dir: Path | None = None) -> int:
-    """Write what the learner receives, with the columns replicate, user, cluster, label and features; return the number
-    of lines.
+    """Write what the learner receives into a file, and return the number of lines. The columns are replicate, user,
+    cluster, label and features.
 
     A label of several numbers (signed weights, probabilities, bits) has a column for each: label_0, label_1, ... Users
     are numbered in the order in which the replicate stores them, cluster by cluster.

@@ -28,7 +28,7 @@ class Results:
 
     rows: one line for each point and replicate, with a column for every swept key.
     axes: the swept keys; keys that vary together are in one tuple; empty for a run of a single scenario.
-    scenario: the base scenario in full; plots: figures that the sweep's author asked for.
+    scenario: the base scenario in full. plots: figures that the sweep's author asked for.
     """
 
     directory: Path
@@ -49,8 +49,8 @@ def load_results(directory: str | Path) -> pd.DataFrame:
     """All rows in a results directory as a tidy data frame, one line for each point and replicate.
 
     Points of a finished sweep are in the sweep's order; all other points are in the order of their completion. The
-    replicates of each point ascend. Accuracies and the paired loss of accuracy, which follow from the error rates, are
-    columns too.
+    replicates of each point are in ascending order. Accuracies and the paired loss of accuracy, which follow from the
+    error rates, are columns too.
 
     Raises:
         InputError: the directory holds no results.
@@ -70,7 +70,7 @@ def read_results(directory: Path) -> Results:
     results = Results(directory, rows=rows, **described(directory, manifest))
     _check_axes(directory, results.keys, rows)
     for name in map(str, rows):
-        # a column of Python objects may mix kinds of values, any other column has one kind; gaps do not count
+        # a column of Python objects may mix kinds of values; any other column has one kind. Missing values do not count
         kind = pd.api.types.infer_dtype(rows[name], skipna=True)
         alike = rows[name].dtype.kind != "O" or kind in ("string", "boolean", "empty")
         numbers = rows[name].dtype.kind in "fiu" or kind in ("integer", "floating", "empty")
@@ -150,8 +150,8 @@ def _described(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_axis(axis: dict[str, Any]) -> None:
-    """Raises an error unless an axis in a manifest has keys (texts), values (lists with an entry for each key) and a
-    label for each value or none at all.
+    """Raises an error unless an axis in a manifest has keys (texts), values (lists with an entry for each key) and
+    either a label for each value or no labels.
     """
     if not all(isinstance(axis[name], list) and axis[name] for name in ("keys", "values")):
         raise ValueError("an axis has no keys or no values")

@@ -222,7 +222,8 @@ def _check_directory(directory: Path, identity: str) -> None:
 def stored_rows(directory: str | Path) -> pd.DataFrame:
     """The rows in a results directory as a tidy data frame, one line for each point and replicate.
 
-    Points of a finished sweep are in the sweep's order, others in the order of their completion; replicates ascend.
+    Points of a finished sweep are in the sweep's order, others in the order of their completion. The replicates of each
+    point are in ascending order.
 
     Raises:
         InputError: the directory holds no results of a run or a sweep.
@@ -259,7 +260,7 @@ def _frame(directory: Path, wanted: Callable[[Row], bool] = lambda row: True) ->
     if len(pieces) < 2:
         return pieces[0] if pieces else pd.DataFrame([])
     columns = list(dict.fromkeys(name for piece in pieces for name in piece.columns))
-    # in a piece, a column without any value would change the column's type
+    # a column that has no value in a piece is dropped there, since it would change the type of the whole column
     filled = [piece.dropna(axis="columns", how="all") for piece in pieces]
     return pd.concat(filled, ignore_index=True).reindex(columns=columns)
 
@@ -313,7 +314,7 @@ def load_statements(directory: str | Path) -> list[dict[str, PrivacyBound]]:
     """For each row that `load_results` returns, in the same order, its complete privacy statements, by the column that
     holds their ε. A row that an earlier version wrote without its statements has none.
 
-    directory: of the results.
+    directory: the results directory.
 
     Raises:
         InputError: the directory holds no results, or they are damaged.

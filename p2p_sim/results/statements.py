@@ -1,4 +1,4 @@
-"""Terms of privacy statements on disk: the conditions of the rows' values of ε, each set of conditions once."""
+"""Terms of privacy statements on disk: the conditions of the rows' values of ε. Each set is stored once."""
 
 import json
 from pathlib import Path

@@ -87,7 +87,7 @@ class FeatureGroups:
     """K disjoint groups of features, with the importance of each group; all of this is public.
 
     members: (K,) feature indices of each group.
-    importance: (K,) q_k > 0, of sum 1.
+    importance: (K,) q_k > 0, which sum to 1.
     norm_bounds: (K,) norms B_k > 0. A row's features in group k are clipped to norm B_k, then multiplied by q_k/B_k.
     """
 

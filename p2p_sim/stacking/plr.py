@@ -19,7 +19,7 @@ _MOST_STEPS = 200
 
 
 def draw_noise(dimension: int, scale: float, rng: np.random.Generator, count: int = 1) -> Floats:
-    """Draw `count` noise vectors b (count, dimension) with probability density ∝ e^(-|b|/scale) from `rng`.
+    """Draw `count` noise vectors b, (count, dimension), from `rng`. Each has the probability density ∝ e^(-|b|/scale).
 
     The norm has the law Gamma(dimension, scale), and the direction is uniform.
     """

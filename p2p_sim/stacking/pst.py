@@ -116,7 +116,7 @@ class _Stacking(PrivateBinaryClassifier):
         """The scores (n,) of the rows X (n, d): above 0 for the second of `classes_`.
 
         They come from the high-level model. Without one, they are the weighted mean of the low level's votes ±1, or of
-        tanh(score/2) = 2p - 1 with p the low-level probability.
+        tanh(score/2) = 2p - 1, where p is the low-level probability.
         """
         from sklearn.utils.validation import check_is_fitted
 
@@ -146,7 +146,7 @@ def meta_features(margins: Floats) -> Floats:
     """The inputs (n, K) of the high level, (2p - 1)/√K for low-level probabilities p, from low-level scores (n, K).
 
     Each row has norm at most 1 whatever the data; an entry is 0 where a model is undecided. The stacking paper takes p
-    itself. This needs an intercept, and spends most of the norm on what all rows have in common.
+    itself, which needs an intercept, and spends most of the norm on what all rows have in common.
     """
     return np.asarray(np.tanh(0.5 * margins) / np.sqrt(margins.shape[1]))
 
@@ -215,8 +215,8 @@ class GroupStacking(_Stacking):
 
         Args:
             rows: (n, d) features. signs: (n,) labels ±1. groups: the K groups of features with importance q_k and
-            norm bounds. priors: K vectors (d_k,), one for each group of d_k features, towards which the group's
-            weights are drawn.
+            norm bounds. priors: K vectors (d_k,), one for each group of d_k features, towards which the group's weights
+            are pulled.
         """
         rng = np.random.default_rng(self.random_state)
         low, high = self._split(len(rows), rng)
@@ -239,10 +239,10 @@ class FeatureStacking(GroupStacking):
     """PST-F: low-level models of feature groups that share ε by importance, and a private combiner (Algorithm 3).
 
     A row's features in group k are clipped, then scaled to norm q_k; the noise has the same scale, 2/ε', for all
-    groups. So the noise of group k costs ε' q_k. All groups together cost at most ε. This total includes the
-    determinants in the theorem of `p2p_sim/privacy/rivals/objective_perturbation`. The high level uses other rows, so
-    the total is ε. The penalty λ_k = λ q_k² of group k is the same for every group, if it is measured in units of the
-    group's scaled rows.
+    groups, where ε' is the part of ε that the noise of all groups costs. So the noise of group k costs ε' q_k. All
+    groups together cost at most ε. This total includes the determinants in the theorem of
+    `p2p_sim/privacy/rivals/objective_perturbation`. The high level uses other rows, so the total is ε. The penalty
+    λ_k = λ q_k² of group k is the same for every group, if it is measured in units of the group's scaled rows.
 
     Importance and groups must not come from the data. No program can check this: importance must be declared public.
 
@@ -299,7 +299,7 @@ def train_groups(
 
     Args:
         rows: (n, d), not clipped. signs: (n,) labels ±1. groups: the groups with norm bounds and q_k. priors: K
-        vectors u_k (d_k,) towards which the weights are drawn; the weights belong to rows that are scaled as said.
+        vectors u_k (d_k,) towards which the weights are pulled; the weights belong to rows that are scaled as said.
         epsilon: ε. l2: λ; the penalty of group k has the weight λ q_k². tight: whether the noise is calibrated by a
         sharper proof than the stacking paper's; this proof needs less noise. rng: draws the noise.
     """
@@ -327,7 +327,7 @@ class TransferStacking(GroupStacking):
         source: the source's released models; the target uses the same groups and norm bounds.
         importance: (K,) q_k of the target, of sum 1; None: the source's.
         importance_is_public: must be True where importance is given.
-        l2: λ > 0: how strongly the target's models are drawn to the source's; also λ of the high level.
+        l2: λ > 0: how strongly the target's models are pulled to the source's; also λ of the high level.
         combiner: "stacked": a high-level PLR; "majority": the mean vote; "weighted" and "mean": the mean vote and the
             mean probability, weighted by importance.
         low_share: share of the rows for the low level, in (0, 1]; below 1 for the combiner "stacked".

@@ -1,4 +1,4 @@
-"""The catalogue of shipped scenarios and sweeps, what each shows and needs, and the papers on which they rest."""
+"""The catalogue of shipped scenarios and sweeps: what each of them shows and needs, and the papers on which it rests."""
 
 import copy
 import re
@@ -74,8 +74,8 @@ def references() -> dict[str, Reference]:
 
 
 def cited(scenarios: "Iterable[Scenario]") -> dict[str, list[str]]:
-    """BibTeX keys with the settings of the scenarios that rest on each: first this simulator's own key, with no
-    settings, then those of the papers behind the scenarios. A setting is a text such as "mechanism.kind =
+    """BibTeX keys, each with the scenarios' settings that rest on it. The first is this simulator's own key, with no
+    settings; then come the keys of the papers behind the scenarios. A setting is a text such as "mechanism.kind =
     label_exchange". Kinds of plug-ins rest on no paper.
     """
     return {PROJECT: [], **behind(scenario.model_dump(mode="json") for scenario in scenarios)}
@@ -122,7 +122,8 @@ DATA_SET, PLUG_IN, DEEP = "data set ", "plug-in ", "extra [deep]"
 class Entry:
     """A shipped file.
 
-    name: for `p2p-sim run`, or for `p2p-sim sweep` if it is a sweep. shows: its purpose, from the leading comment.
+    name: the name to give to `p2p-sim run`, or to `p2p-sim sweep` if it is a sweep. shows: its purpose, from the
+    leading comment.
     needs: data sets, extras, plug-ins or a GPU; empty if it runs as it is. papers: BibTeX keys of the papers on which
     it rests.
     """
@@ -185,11 +186,11 @@ def shows(text: str) -> str:
 
 def _variants(path: Path, tree: Tree) -> Iterator[Tree]:
     """Yields scenarios, as nested mappings, that together have every setting of a shipped file. For a scenario's file
-    it is this scenario alone. For a sweep it is the base scenario with each value of one axis at a time, all other axes
-    as in the base; combinations of values are not yielded.
+    it is this scenario alone. For a sweep, each yielded scenario is the base scenario with one value of a single axis;
+    all other axes are as in the base. Combinations of values are not yielded.
 
     Args:
-        path: of the file. tree: its content.
+        path: the file's path. tree: its content.
     """
     base = tree if "axes" not in tree else read_toml(find_scenario(tree["base"], folder=path.parent))
     base.setdefault("mechanism", {}).setdefault("kind", "label_exchange")
@@ -215,7 +216,7 @@ def _needs(path: Path, tree: Tree) -> Iterator[str]:
     network, "a GPU", or "plug-in NAME".
 
     Args:
-        path: of the shipped file. tree: the scenario as a nested mapping.
+        path: the shipped file's path. tree: the scenario as a nested mapping.
     """
     kind = tree.get("population", {}).get("kind")
     if kind in data_sets():

@@ -126,7 +126,7 @@ class DaskWorkers:
     death against every batch of the dead worker. So the tasks of batches that exceed the limit run again after all
     others, one at a time and alone; a task that then exceeds the limit again is given up.
 
-    address: of the scheduler, tcp://HOST:PORT or tls://HOST:PORT, or a scheduler file.
+    address: that of the scheduler, tcp://HOST:PORT or tls://HOST:PORT, or the path of a scheduler file.
     connect_s: seconds, above 0, within which the scheduler must answer and have a worker.
     patience_s: seconds without any worker after which the run fails.
     packages: names and versions of plug-ins that every worker must have.
@@ -143,7 +143,7 @@ class DaskWorkers:
         """The number of threads of all workers together.
 
         Raises:
-            InputError: there is no scheduler or no worker, or a worker lacks the same version of the simulator.
+            InputError: there is no scheduler or no worker, or a worker has no simulator or another version of it.
         """
         return _threads(self._connected(), self.address)
 

@@ -69,7 +69,7 @@ def start(imports: str, perform: Perform) -> Worker:
     )
     for end in (there, watched):  # now only the worker has these ends, so its death closes the pipes
         end.close()
-    with suppress(OSError):  # it died at once; `_bury` will handle that
+    with suppress(OSError):  # the worker died at once; `_bury` will handle that
         here.send((imports, perform))
     return Worker(process, here, life)
 
@@ -105,8 +105,8 @@ def _end_with_driver(life: Connection) -> None:
 
 
 ALONE_S = 3.0
-"""Seconds that a run may take before it starts workers: the time that a worker needs to load modules and compute an
-ε."""
+"""Seconds that a run may take before it starts workers. A worker needs this time to load modules and compute an ε, so
+that workers would not make a shorter run faster."""
 _STILLBORN = 5
 """Largest number of workers that may die one after another before they are ready."""
 
@@ -207,8 +207,8 @@ class _Crew:
         """
 
         def hire_others() -> None:
-            """Start all workers but one: while workers start, this process works in place of that one. Each worker gets
-            a batch now and takes it up as soon as it is ready.
+            """Start one worker less than the run may have, since this process works too while the workers start. Each
+            worker gets a batch now, and begins it as soon as it is ready.
             """
             with self._lock:
                 for _ in range(self._queue.draw(self._plan.workers - 1)):
@@ -224,9 +224,9 @@ class _Crew:
             later.join()
 
     def _next_here(self) -> Batch | None:
-        """The batch of tasks that this process runs itself next, while the worker processes are still starting: a batch
-        that nobody has begun, else that of a worker that has not reported to be ready, which is ended. None if a worker
-        has reported or has died, or no batch is left.
+        """The batch of tasks that this process runs itself next, while the worker processes are still starting. It is a
+        batch that nobody has begun. If there is none, it is the batch of a worker that has not reported that it is
+        ready; this worker is ended. None if a worker has reported or has died, or if no batch is left.
         """
         with self._lock:
             if wait(list(self.workers), 0):
@@ -254,7 +254,7 @@ class _Crew:
     def _news(self, hired: _Hired) -> list[Done]:
         """The results that came from a worker: those of its batch, or none if it only reports that it is ready. If the
         worker has died, the tasks of its batch are queued again, except for a task with which too many workers have
-        died: it is given up, and its failed result is returned.
+        died: this task is given up, and its failed result is returned.
 
         hired: the worker, with the batch that it has.
         """
@@ -283,7 +283,7 @@ class _Crew:
         """Take back a dead worker's batch, start another worker if there is work, and return results of tasks given up.
 
         Raises:
-            RunFailed: too many workers in a row died before they were ready.
+            RunFailed: too many workers died one after another before they were ready.
         """
         del self.workers[hired.worker.pipe]
         status = hired.worker.ended()

@@ -34,8 +34,8 @@ from p2p_sim.sweeps.sweep_file import MOST_POINTS, Axis, Plot, SweepFile
 class Point:
     """One combination of values, one for each swept key.
 
-    settings: the values, by dotted key. columns: by the same keys, the cells of the point's rows: the values as numbers
-    or texts, or their labels.
+    settings: the values, by dotted key. columns: for the same keys, the cells of the point's rows; these are the values
+    as numbers or texts, or their labels.
     """
 
     settings: Mapping[str, Any]
@@ -169,9 +169,9 @@ class SweepPlan:
             self.scenario(point)
 
     def own_data(self) -> list[Replicate]:
-        """Replicate 0 of one scenario for each population of the sweep that is read from the user's own files. With
-        them, these files can be checked before the sweep runs. Populations that are generated or public are left out,
-        since they need no such check.
+        """Replicate 0 of one scenario for each population of the sweep that is read from files of the person who runs
+        it. With them, these files can be checked before the sweep runs. Populations that are generated or public are
+        left out, since they need no such check.
         """
         own = {s.population.model_dump_json(): s for s in self.examples() if s.population.own}
         return [Replicate(scenario, data_dir=self.data_dir) for scenario in own.values()]

@@ -64,9 +64,9 @@ Report = Callable[[Progress], None]
 class SweepResult:
     """A finished sweep or run.
 
-    directory: of the results. rows: of the points and replicates that were asked for. failed: how many replicates could
-    not be run. more: the number of rows on disk that were not asked for, because they have other values or a further
-    replicate.
+    directory: the directory of the results. rows: the rows of the points and replicates that were asked for. failed:
+    how many replicates could not be run. more: the number of rows on disk that were not asked for, because they have
+    other values or a further replicate.
     """
 
     directory: Path
@@ -90,8 +90,8 @@ class SweepResult:
 
     @cached_property
     def terms(self) -> Terms:
-        """The privacy statements of these rows without the numbers, merged over the rows: by column of ε, the observer,
-        the bases (how ε was computed), the conditions, and who claims them.
+        """The privacy statements of these rows without the numbers, merged over the rows. For each column of ε they are
+        the observer, the bases (how ε was computed), the conditions, and who claims them.
         """
         terms = read_terms(self.directory)
         return merged([terms[name] for name in dict.fromkeys(self.rows.get("statement", ())) if name in terms])
@@ -172,7 +172,8 @@ def run_sweep(
     *,
     finish: Callable[[Path, pd.DataFrame], None] = lambda directory, rows: None,
 ) -> SweepResult:
-    """Run the replicates of a plan that are not on disk, and return all its rows; running again resumes.
+    """Run the replicates of a plan that are not on disk, and return all its rows. A further call goes on where the last
+    one stopped.
 
     A sweep writes down failed replicates and goes on. A run (a plan without axes) ends with its first failure.
 
@@ -185,7 +186,7 @@ def run_sweep(
 
     Raises:
         RunFailed, Interrupted: the work was stopped; the error says how many replicates are kept.
-        Exception: the exception of the first replicate of a run that failed; replicates that were under way are lost.
+        Exception: in a run, the exception of the first replicate that failed; replicates that were under way are lost.
     """
     executor = executor or Serial()
     warn(plan.base, plan.data_dir, replaceable=bool(plan.axes))

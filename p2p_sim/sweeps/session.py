@@ -1,7 +1,7 @@
 """A session: tasks whose rows are written to one results directory. If a session is stopped, an error states how many
 replicates are kept.
 
-A run, a sweep and a search take equal steps: they give advice, open the directory, write a manifest, run tasks, and
+A run, a sweep and a search take the same steps: they give advice, open the directory, write a manifest, run tasks, and
 sort the rows.
 """
 

@@ -123,8 +123,8 @@ def axes_of(axes: Any) -> list[Axis]:
 
 
 def plots_of(plots: Any) -> list[Plot]:
-    """The figures of a sweep, from a list of mappings. Each names the columns `x` and `y`, and may name `group` (a
-    column whose values become lines), `facet` (one whose values become panels), and `fit` (true: draw the curve of
+    """The figures of a sweep, from a list of mappings. Each mapping names the columns `x` and `y`, and may name `group`
+    (a column whose values become lines), `facet` (one whose values become panels), and `fit` (true: draw the curve of
     theory).
 
     Raises:

@@ -1,4 +1,7 @@
-"""Tasks, each for one replicate of one point, and their queue. Any process can run a task; no task raises an error."""
+"""Tasks, each for one replicate of one point of a sweep, and their queue.
+
+A point is one combination of the swept values. Any process can run a task; no task raises an error.
+"""
 
 import json
 import pickle

@@ -12,8 +12,8 @@ from p2p_sim.scenario import Scenario
 SCORES = {"accuracy": True, "error_rate": False, "excess_risk": False, "half_l1": False}
 """Columns that may be a goal, and whether more is better."""
 LARGEST_VIOLATION = 1e6
-"""Largest ε, and largest distance from the goal's condition, that a sampler is told, since samplers take no infinite
-number.
+"""Largest ε, and largest distance from the goal's condition, that a sampler (which proposes settings) is told, since
+samplers take no infinite number.
 """
 
 
@@ -86,7 +86,7 @@ class Goal:
     def violation(self, replicates: Sequence[Measured]) -> float:
         """By how much a setting's replicates miss the goal's condition on accuracy or ε; 0 or less if they meet it.
 
-        ε is the largest of the replicates, never a mean.
+        The ε of a setting is the largest over its replicates, never an average.
         """
         if self.accuracy is not None:
             excess = self.accuracy - self.score(replicates)

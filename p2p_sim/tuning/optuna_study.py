@@ -1,8 +1,8 @@
-"""The trials of a search: chosen by Optuna, and kept in its journal, from which a stopped search goes on.
+"""The trials of a search. Optuna chooses them and keeps them in a journal, from which a stopped search goes on.
 
-A sampler chooses trial t from the results of all earlier batches and from the settings of earlier trials of its own
-batch. The sampler's seed is derived from the scenario's seed and from t. So the choice does not depend on the number of
-workers, on the order in which results come, or on interruptions.
+A trial is one setting that the search tries. A sampler chooses trial number t from the results of all earlier batches
+and from the settings of earlier trials of its own batch. The sampler's seed is derived from the scenario's seed and
+from t. So the choice does not depend on the number of workers, on the order in which results come, or on interruptions.
 """
 
 import hashlib

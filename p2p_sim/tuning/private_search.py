@@ -1,6 +1,6 @@
-"""A curator's search as a private selection: independent runs on true labels, of which the best by a noisy score wins.
+"""A curator's search as a private selection: independent runs on true labels; the run with the best noisy score wins.
 
-Its ε covers training, score and choice.
+The ε of the search covers training, score and choice.
 """
 
 import itertools
@@ -70,10 +70,10 @@ class PrivateSearchPlan:
 def planned(
     candidates: Sequence[Scenario], epsilon: float, mean_runs: float, data_dir: Path | None = None
 ) -> PrivateSearchPlan:
-    """The plan of a private selection: runs of randomly drawn candidates on the same users, of which only the one with
-    the best noisy score is released. The noise of a run is calibrated so that the whole selection has at most this ε at
-    the scenarios' δ. The plan also has the law of the number of runs, the scale of the score's noise, and the privacy
-    bound of the whole selection.
+    """The plan of a private selection, which performs runs of randomly drawn candidates on the same users and releases
+    only the run with the best noisy score. The noise of a run is calibrated so that the whole selection has at most
+    this ε at the scenarios' δ. The plan also has the law of the number of runs, the scale of the score's noise, and the
+    privacy bound of the whole selection.
 
     A run trains and scores on the same users, so its ε counts both. Every run is charged as if it had the worst of all
     candidates.
@@ -108,9 +108,9 @@ def planned(
 def _whole(
     candidates: tuple[Scenario, ...], run_epsilon: float, scale: float, law: RunLaw, data_dir: Path | None
 ) -> PrivacyBound:
-    """The privacy bound of a whole selection: several runs, each with a candidate drawn at random, of which only the
-    one with the best noisy score is released. Every run is charged, at each ε, the largest δ of any candidate, composed
-    with the privacy of the noisy score.
+    """The privacy bound of a whole selection: several runs, each with a candidate drawn at random. Only the run with
+    the best noisy score is released. Every run is charged, at each ε, the largest δ of any candidate, composed with the
+    privacy of the noisy score.
 
     Args:
         candidates: scenarios that may be drawn. run_epsilon: ε to which each run's mechanism is calibrated. scale:
@@ -174,8 +174,8 @@ def candidates_of(base: Scenario, space: Space) -> list[Settings]:
 
 def perform_runs(batch: Batch, noise_scale: float) -> list[Done]:
     """Runs the tasks of a private selection one after another and returns a result for each: its row, with the noisy
-    score of the learned model as a further column, or an error. All tasks have the same users, those of replicate 0;
-    the task's own replicate index decides only the noise.
+    score of the learned model as a further column, or an error. All tasks have the users of replicate 0; the task's own
+    replicate index decides only the noise.
 
     Args:
         batch: the tasks. noise_scale: scale of the noise on the score, the number of users whose label the model

@@ -1,4 +1,4 @@
-"""Runs a search: runs the replicates that are not on disk, measures the best setting on fresh replicates, and writes
+"""Runs a search. It runs the replicates that are not on disk, measures the best setting on fresh replicates, and writes
 the outcome.
 """
 
@@ -76,17 +76,19 @@ def tune(
     work: Perform | None = None,
 ) -> Tuned:
     """Run the trials of a search that are not on disk, and write its outcome. A later call with more trials extends the
-    search. The result has the directory, the trials, the best setting and the files that were written. It is the same
-    for any number of workers and after any interruption.
+    search. The result has the directory, the trials, the best setting and the files that were written. This result is
+    the same for any number of workers and after any interruption.
 
     Args:
-        tuning: the search. trials: number of trials. out: results directory; None: one named after the scenario.
+        tuning: the search. trials: number of trials. out: results directory; None: a directory named after the
+        scenario.
         executor: runs the tasks; default: this process. report: called with the numbers of ended and of wanted trials.
         work: takes a batch of tasks and returns a result for each; default: a function that runs each task and returns
         its row. In a search that looks at released labels, the row also has an accuracy estimated from them.
 
     Raises:
-        InputError: no setting that was tried meets the goal; the message gives the nearest. Rows and tables are kept.
+        InputError: no setting that was tried meets the goal; the message gives the setting that comes nearest. Rows and
+        tables are kept.
     """
     if tuning.look == "curator":
         raise InputError("tune: a curator's choice is a private selection; call tune_privately")
@@ -140,8 +142,8 @@ def perform_judged(batch: Batch) -> list[Done]:
 
 
 def _confirmed(tuning: Tuning, runs: TrialRuns, ended: list[Trial]) -> BestSetting | None:
-    """The best trial that can also be run in fresh replicates, at which the search did not look, and whose ε stays
-    within the goal's largest ε in all replicates; None if there is none. The goal's condition on accuracy is not
+    """The best trial that can also be run in fresh replicates, at which the search did not look. Its ε must stay within
+    the goal's largest ε in all replicates. None if there is no such trial. The goal's condition on accuracy is not
     checked again. The result has the trial, its mean score in the search, its fresh rows, and its largest ε over all
     replicates.
 
@@ -163,7 +165,7 @@ def _confirmed(tuning: Tuning, runs: TrialRuns, ended: list[Trial]) -> BestSetti
 
 
 def _figures(tuning: Tuning, runs: TrialRuns, trial: Trial) -> Measured | None:
-    """Mean score and largest ε of a trial over the replicates that the search looked at; None if there are none.
+    """Mean score and largest ε of a trial over the replicates that the search looked at; None if it looked at none.
 
     Args:
         tuning: the search, whose goal defines the score. runs: has the rows of all trials. trial: the trial.

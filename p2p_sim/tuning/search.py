@@ -1,4 +1,4 @@
-"""The loop of a search: choose a batch of trials, measure them replicate by replicate, note their results."""
+"""The loop of a search: choose a batch of trials (settings), measure them replicate by replicate, note the results."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence

@@ -43,8 +43,8 @@ def trials_table(
 
     Args:
         trials: the trials. measured: by trial number, the trial's mean score and largest ε over its replicates; None if
-        the trial could not be run. goal: has the column's name for the score. look: the kind of data that the search
-        looked at, such as "public".
+        the trial could not be run. goal: the goal of the search, which has the name of the score's column. look: the
+        kind of data that the search looked at, such as "public".
     """
     rows = []
     for trial in trials:  # score and ε are empty if a trial could not be run

@@ -34,7 +34,7 @@ logarithmic."""
 
 @dataclass(frozen=True)
 class Dimension:
-    """A key with its values.
+    """A key of the scenario, with the values that a search may give it.
 
     low, high: ends of the range, both included. whole: whether the key's values are whole numbers. log: whether the
     scale is logarithmic. values: a list that, if it is not empty, replaces the range; the sampler treats a list of
@@ -82,7 +82,7 @@ class SearchFile(Config):
 
 @dataclass(frozen=True)
 class Space:
-    """All dimensions of a search; batch: number of trials that are chosen together."""
+    """All dimensions of a search. batch: number of trials (settings that are tried) that are chosen together."""
 
     dimensions: tuple[Dimension, ...]
     batch: int = 4

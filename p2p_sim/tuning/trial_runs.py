@@ -76,8 +76,8 @@ class Tuning:
     @property
     def searched(self) -> int:
         """The number of replicates on which the search compares settings. If the search looks at public data or true
-        labels, it is the scenario's number. It is one if the search looks at released labels, since there is one
-        release, or is a curator's private selection, since there is one group of users.
+        labels, it is the scenario's number. It is 1 if the search looks at released labels, since there is only one
+        release. It is also 1 if the search is a curator's private selection, since there is only one group of users.
         """
         return self.base.replicates if self.look in ("public", "oracle") else 1
 

@@ -15,7 +15,7 @@ from p2p_sim.measures import Difference, Mean
 from p2p_sim.results import Comparison
 
 ROUNDING = 1e-12
-"""A difference of at most this share of the larger compared value is due to rounding."""
+"""A difference of at most this share of the larger compared value counts as due to rounding."""
 
 
 def comparison_output(comparison: Comparison) -> Output:
@@ -61,7 +61,8 @@ def _line(difference: Difference, comparison: Comparison) -> tuple[str, ...]:
         form = at_least if difference.column == "epsilon_lower" else at_most
     values = (form(difference.first), form(difference.second))
     counts = " and ".join(map(str, dict.fromkeys(difference.counts)))
-    # an ε has no interval, since it is that of a directory's worst replicate; a count of 0: no replicate is in both
+    # an ε has no interval, since it is the largest over a directory's replicates; if a count is 0, no replicate is in
+    # both directories
     if between is None:
         cells: tuple[str, ...] = ("worst", "no interval") if difference.counts[0] else ("no common", "replicate")
     else:

@@ -43,8 +43,8 @@ def print_list(chosen: Sequence[DataSet], in_full: bool) -> None:
 def print_where(checks: Iterable[DataSetFiles], directory: Path | None) -> None:
     """For each file of some data sets, print where the file is, or where to put it.
 
-    checks: each data set with the files that were looked for. directory: where data files are; None: the user named no
-    directory.
+    checks: each data set with the files that were looked for. directory: where data files are; None: the person who
+    runs the command named no directory.
     """
     if directory is None:
         say("No directory is named: name one with --data-dir DIR, or set P2P_SIM_DATA=DIR.")
@@ -64,7 +64,7 @@ def print_check(checks: Iterable[DataSetFiles], directory: Path, named: bool) ->
 
     Args:
         checks: each data set with the files that were looked for. directory: where the files should be. named: whether
-        the user named the data sets. If not, it is no fault that a data set has no file here.
+        the person who runs the command named the data sets. If not, it is no fault that a data set has no file here.
     """
     faults = 0
     for data_set, files in checks:
@@ -93,8 +93,8 @@ def print_fetched(data_set: DataSet, paths: Sequence[Path]) -> None:
 
 def catalogue_output(entries: Sequence[Entry]) -> Output:
     """The output of `p2p-sim scenarios`: the scenarios, then the sweeps, each with its name and a sentence on its
-    purpose. If it needs something, such as a data set or a plug-in, the output also says what it needs, and whether
-    this machine has it. entries: the scenarios and sweeps that come with p2p-sim.
+    purpose. If a scenario or a sweep needs something, such as a data set or a plug-in, the output also says what this
+    is, and whether this machine has it. entries: the scenarios and sweeps that come with p2p-sim.
     """
     record, parts = {}, list[Table | str]()
     for title, sweep in (("Scenarios: p2p-sim run NAME", False), ("Sweeps: p2p-sim sweep NAME", True)):
@@ -118,9 +118,9 @@ def catalogue_output(entries: Sequence[Entry]) -> Output:
 
 
 def _state(need: str) -> str:
-    """What a shipped scenario or sweep needs, such as "data set adult", "plug-in NAME" or "extra [deep]". Added is
-    whether this machine has it: ": found", or ": missing", which for a data set is followed by a command that helps. A
-    need that only a run can check is returned as it is.
+    """What a shipped scenario or sweep needs, such as "data set adult", "plug-in NAME" or "extra [deep]". The text
+    ": found" or ": missing" is added, which says whether this machine has it. A command that helps is added after a
+    missing data set. A need that only a run can check is returned as it is.
     """
     here = is_here(need)
     if here is None:
@@ -131,9 +131,9 @@ def _state(need: str) -> str:
 
 
 def print_citation(cited: Mapping[str, list[str]], packages: Mapping[str, str]) -> None:
-    """Print BibTeX entries of references. Above each entry stand comment lines, which BibTeX ignores, with the
-    scenario's settings that rest on this reference. Comments at the end name each plug-in with its version, and point
-    to the plug-in's own documentation.
+    """Print BibTeX entries of references. Comment lines above each entry, which BibTeX ignores, name the scenario's
+    settings that rest on this reference. Comments at the end name each plug-in with its version, and point to the
+    plug-in's own documentation.
 
     Args:
         cited: for the BibTeX key of each reference, the settings that rest on it, such as "mechanism.kind =

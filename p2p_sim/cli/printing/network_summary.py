@@ -26,7 +26,7 @@ def network_output(record: dict[str, Any], figures: Sequence[Path], statement: P
 
 def oddities(record: Mapping[str, Any]) -> dict[str, str]:
     """The counts in a record that show something unusual about the overlay (the graph of who may ask whom), if they are
-    not 0. They are texts, by their names in the record.
+    not 0. Each count is given as text, under its name in the record.
     """
     return {column: f"{record[column]:,}" for column in ODDITIES if record[column]}
 

@@ -36,8 +36,8 @@ for what it counts."""
 
 def worst_row(rows: "pd.DataFrame") -> dict[str, Any]:
     """The row of the results with the largest certified ε against the learner, which is in the column "epsilon_upper".
-    The rows are those of all points and replicates (random repetitions). The row is returned as a dictionary from
-    column to value.
+    There is a row for each point (combination of swept values) and each replicate (random repetition). The row is
+    returned as a dictionary from column to value.
     """
     position = int(rows["epsilon_upper"].astype(float).argmax())
     return {str(column): rows[column].iloc[position] for column in rows}
@@ -127,8 +127,8 @@ def print_object(record: Mapping[str, Any]) -> None:
 
 def warn_of_oddities(counts: Mapping[str, str]) -> None:
     """Give one Python warning for each unusual thing about an overlay, the graph of who may ask whom. counts: for each
-    of these, by its name, a text that says how often it occurs. The names are "isolated_users", "disconnected_clusters"
-    and "dropped_edges" (edges of the user's file that were left out).
+    unusual thing, by its name, a text that says how often it occurs. The names are "isolated_users",
+    "disconnected_clusters" and "dropped_edges" (edges of the overlay's file that were left out).
     """
     for column, text in counts.items():
         warnings.warn(f"network.overlay: {text} {ODDITIES[column]}", stacklevel=2)
@@ -142,8 +142,8 @@ def more_on_disk(replicates: int) -> str:
 
 
 def print_conditions(bound: PrivacyBound) -> None:
-    """Print for a privacy bound (ε at δ) whose data it protects from which observer, then the conditions under which it
-    holds, a line each. Conditions are left out if ε is infinite and thus nothing is promised.
+    """Print, for a privacy bound (ε at δ), whose data it protects and from which observer. Then print the conditions
+    under which it holds, one on each line. Conditions are left out if ε is infinite and thus nothing is promised.
     """
     say(protects(bound))
     if not promises(bound):
@@ -152,12 +152,12 @@ def print_conditions(bound: PrivacyBound) -> None:
 
 
 def number(value: float | None) -> str:
-    """A number in four significant digits; None is "not applicable", and an infinite number "∞"."""
+    """A number as text, rounded to four significant digits; None is "not applicable", and an infinite number "∞"."""
     return "not applicable" if value is None else "∞" if math.isinf(value) else f"{value:.4g}"
 
 
 def at_most(value: float | None) -> str:
-    """An upper bound in four significant digits, rounded up; None is "not applicable".
+    """An upper bound as text, rounded up to four significant digits; None is "not applicable".
 
     >>> at_most(0.74211), at_most(0.5), at_most(None)
     ('0.7422', '0.5', 'not applicable')
@@ -166,7 +166,7 @@ def at_most(value: float | None) -> str:
 
 
 def at_least(value: float | None) -> str:
-    """A lower bound in four significant digits, rounded down; None is "not applicable".
+    """A lower bound as text, rounded down to four significant digits; None is "not applicable".
 
     >>> at_least(0.74219), at_least(0.0)
     ('0.7421', '0')
@@ -175,7 +175,7 @@ def at_least(value: float | None) -> str:
 
 
 def span(values: "pd.Series[Any]") -> str:
-    """The smallest and the largest of some numbers as "a to b", or one number if they are equal."""
+    """The smallest and the largest of some numbers as a text such as "2 to 5", or one number if they are equal."""
     low, high = values.min(), values.max()
     form = ",d" if values.dtype.kind == "i" else ".4g"
     return f"{low:{form}}" if low == high else f"{low:{form}} to {high:{form}}"

@@ -30,9 +30,9 @@ def reported(
 
     Args:
         title: heading of the table. record: all results for JSON, with the entry "passed". lines: the table's lines,
-        pairs of a label and a text. bound: the stated ε at δ that the audit tested. limit: if the audit passed, words
-        for what the attack stays within. excess: if the audit failed, a sentence on what the attack proves beyond the
-        bound.
+        each a pair of a heading and a text. bound: the stated ε at δ that the audit tested. limit: if the audit passed,
+        words for what the attack stays within. excess: if the audit failed, a sentence on what the attack proves beyond
+        the bound.
     """
     passed = [f"passed: the attack stays within {limit}"] if record["passed"] else []
     return AuditOutput(record, [two_columns(title, lines), *passed, bound], f"audit failed: {excess}")
@@ -40,10 +40,10 @@ def reported(
 
 def one_run_record(audit: OneRunAudit) -> dict[str, Any]:
     """The results of an audit in one run as one flat record for JSON. In such an audit, the labels of many users are
-    fair coins in a single run, and an attack guesses them. The record has the audited mechanism with its certified ε at
-    δ and conditions, the numbers of users and guesses, what the attack proves about ε and δ, and what it was expected
-    to prove. δ is tested at several values of ε, so the entries of these tests are lists. The power is how likely the
-    audit would detect too little noise.
+    fair coins in a single run, and an attack guesses them. The record has the audited mechanism, its certified ε at δ
+    with the conditions, the numbers of users and guesses, what the attack proves about ε and δ, and what it was
+    expected to prove. δ is tested at several values of ε, so the entries of these tests are lists. The entry for the
+    power says how likely the audit would detect too little noise.
     """
     return {
         "name": audit.scenario,
@@ -108,8 +108,8 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
         *clusters,
         ("right guesses if all are guessed", f"{audit.guesses[0].right / audit.targets:.2%}"),
         ("δ: the attack proves ≤ certified", REALISED_MEAN if audit.realised else ""),
-        # the audit fails if the attack proves more than is certified; `expected` is what it proves if the noise is as
-        # stated
+        # the audit fails if the attack proves more than is certified; `expected` is what the attack is expected to
+        # prove if the noise is as stated
         *(
             (f"  at ε = {epsilon:.4g}", f"{at_least(proved)} ≤ {at_most(claim)}  (expected about {expected:.3g})")
             for epsilon, proved, claim, expected in zip(
@@ -123,7 +123,7 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
         *_power_lines(audit),
     ]
     if audit.declared:
-        # for each statistic: an upper bound of the probability of one at least as far from 0 under the declared law
+        # for each statistic, an upper bound of the probability that it is at least as far from 0 under the declared law
         limit = f"refused below {audit.error / len(audit.declared):.2g}"
         lines.append(("declared law of submissions: probability at most", limit))
         lines += [(f"  {check.name}", f"{check.probability:.2g}") for check in audit.declared]
@@ -193,7 +193,7 @@ def excess(audit: OneRunAudit) -> str:
     if audit.refuted is not None:
         probability = audit.refuted.probability
         return f"refuses the declared law by {audit.refuted.name} (probability {probability:.2g} if it were true)"
-    # δ at the tested values of ε; if no certified δ is exceeded, ε at the stated δ
+    # first δ is compared at the tested values of ε; if no certified δ is exceeded, ε is compared at the stated δ
     violations = [
         f"δ >= {at_least(proved)} at ε = {event.epsilon:.4g}, above the certified {at_most(claim)}, by "
         f"{audit.scope.scores[event.attack]}"
@@ -272,5 +272,5 @@ def _model_lines(audit: ModelAudit) -> list[Line]:
 
 
 def _share(power: float) -> str:
-    """A probability as text with two digits, rounded down and at most 0.99; from 0.9999 on the text is "above 0.99"."""
+    """A probability as text with two decimals, rounded down and at most 0.99; from 0.9999 on, it is "above 0.99"."""
     return f"{min(math.floor(100.0 * power) / 100.0, 0.99):.2f}" if power < 0.9999 else "above 0.99"

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 def privacy_output(question: Question, answer: Answer) -> Output:
-    """The output of `p2p-sim privacy`: ε at δ, or δ at ε, with its conditions; ε₀, the ε of one noisy label alone; the
-    ε that Lemma 9 of the clustering paper (Esfandiari et al.) states, or why the lemma does not apply; and how much
-    more often the observer can guess a label right.
+    """The output of `p2p-sim privacy`. It has ε at δ, or δ at ε, with its conditions, and ε₀, which is the ε of one
+    noisy label alone. It has the ε that Lemma 9 of the clustering paper (Esfandiari et al.) states, or says why the
+    lemma does not apply. It also says how much more often the observer can guess a label right.
 
     Args:
         question: the exchange's parameters, and who observes. answer: the values that were computed for the question.
@@ -69,9 +69,9 @@ def calibration_output(calibration: Calibration) -> Output:
 
 def peers_output(comparison: PeersComparison) -> Output:
     """The output of `p2p-sim calibrate` with several --peers: each user asks k random peers of her cluster and submits
-    the label that most of them give. For each k that is compared, the output has the flip probability that meets the
-    target (ε, δ) and the probability of error: that the majority of submissions is not a cluster's commoner label. For
-    the k with the smallest error, it has the whole calibration.
+    the label that the majority of them give. For each k that is compared, the output has the flip probability that
+    meets the target (ε, δ), and the probability of error. An error means that the majority of submissions is not a
+    cluster's commoner label. For the k with the smallest error, the output has the whole calibration.
     """
     best = calibration_output(comparison.calibrations[comparison.best])
     record = {
@@ -87,9 +87,9 @@ def peers_output(comparison: PeersComparison) -> Output:
 
 
 def neighbours_output(neighbours: EnoughNeighbours) -> Output:
-    """The output of `p2p-sim calibrate` with --flip-prob. Users may ask only their neighbours, the same number for
-    every user. The output has the smallest of the tried numbers of neighbours at which the learner's ε stays within the
-    target, or says that no number is enough.
+    """The output of `p2p-sim calibrate` with --flip-prob. Users may ask only their neighbours, and every user has the
+    same number of neighbours. The output has the smallest of the tried numbers of neighbours at which the learner's ε
+    stays within the target, or says that no number is enough.
     """
     record = {
         "degree": neighbours.degree,

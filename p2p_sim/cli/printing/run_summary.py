@@ -52,7 +52,8 @@ XI = (
     "In the paper's lemma, s is the number of users of the smallest cluster, and δ determines ξ, which is about "
     "the number of standard deviations by which the count of noisy labels 1 may deviate from its mean."
 )
-"""Sentences that explain the lower end of ε, and the letters s and ξ in the condition of the paper's lemma."""
+"""Sentences that explain the lower end of ε, and the letters s and ξ in the condition of Lemma 9 of the clustering
+paper."""
 PROTECTED = {"label": "any one user's label", "example": "any one row (features and label)"}
 """Words for the data that the privacy bound protects, by the column `adjacency`: a label, or a whole example."""
 LARGEST_EXPONENT = 700.0
@@ -251,8 +252,8 @@ def _finite(value: float | None) -> float:
 def _observers(rows: Any, worst: dict[str, float | None], at: str, verbose: bool) -> list[Line]:
     """Lines with further values of ε of a label exchange over a simulated network: the largest ε of a sample of users;
     the ε of all users except those who got no reply and submitted their own label instead; the ε against a learner who
-    also sees arrival times; and the ε against the learner together with a coalition of users. Each is left out where it
-    is unknown. Without `verbose` the sample is left out too, and so are arrival times unless they raise ε. The list is
+    also sees arrival times; and the ε against the learner together with a coalition of users. An ε that is unknown is
+    left out. Without `verbose` the sample is left out too, and so are arrival times unless they raise ε. The list is
     empty if no network was simulated.
 
     Args:
@@ -327,8 +328,8 @@ def meaning(rows: Any) -> str:
 
 
 def reservations(rows: Any, verbose: bool = True) -> list[str]:
-    """Sentences on how many of 100 labels somebody guesses right with and without what users send, on who else sees
-    noisy labels or must be trusted, and on what ε leaves out.
+    """Sentences on how many of 100 labels somebody guesses right if she sees what users send, and if she does not; on
+    who else sees noisy labels or must be trusted, and on what ε leaves out.
 
     Args:
         rows: a data frame with a run's results, a row for each replicate. verbose: whether guesses are also stated

@@ -31,9 +31,9 @@ def audit_output(audit: AnyAudit, size_requested: bool = True) -> AuditOutput:
     JSON, and the line to print if the audit failed.
 
     Args:
-        audit: the results. size_requested: whether the user chose the size of the attacked cluster; if not, words after
-        the size say why the audit chose it: it is the scenario's smallest cluster, or the size at which the attack
-        proves most. This matters only for attacks on copies of one cluster.
+        audit: the results. size_requested: whether the person who runs the audit chose the size of the attacked
+        cluster; if not, words after the size say why the audit chose it: it is the scenario's smallest cluster, or the
+        size at which the attack proves most. This matters only for attacks on copies of one cluster.
     """
     match audit:
         case OneRunAudit():

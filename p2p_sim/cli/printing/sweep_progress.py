@@ -58,7 +58,7 @@ def progress(name: str, total: int, quiet: bool = False) -> Iterator[Report]:
 
 
 def _rest(state: Progress) -> str:
-    """The end of a progress line: the number of points, the number of failed replicates, and the remaining time."""
+    """The end of a progress line: the numbers of points and of failed replicates, and the remaining time."""
     text = f" of {count(state.points, 'point')}" + (f"; {state.failed:,} failed" if state.failed else "")
     if state.remaining_s is not None:
         each = f"{state.task_s or 0.0:.2g} s each, {state.workers} at a time"

@@ -78,9 +78,9 @@ def _squared(values: dict[str, Mean], exact: bool) -> list[Line]:
 
 
 def _density(values: dict[str, Mean]) -> list[Line]:
-    """Lines for mechanisms that release no predictor, but noisy counts of users in cells. These counts are an estimate
-    of the users' density. The lines have the distance of this density from the true one, the numbers of cells, and the
-    largest error of a count. values: means over replicates, by column of the results.
+    """Lines for mechanisms that release noisy counts of users in cells instead of a predictor. These counts are an
+    estimate of the users' density. The lines have the distance of this density from the true one, the numbers of cells,
+    and the largest error of a count. values: means over replicates, by column of the results.
     """
     return _measured_lines(
         values,
@@ -125,7 +125,7 @@ def measured(rows: Any) -> list[str]:
     if "excess_risk" in values:
         sentences.append("Excess risk is the expected loss above that of the best model of the learner's class.")
     uniform = float(rows["guess_uniform"].astype(float).iloc[0]) if "guess_uniform" in rows else 0.0
-    # the users' commonest label is rarer than 1/K among the rows held out; 1e-9 allows for rounding
+    # the users' commonest label is rarer among the rows held out than 1/K, for K classes; 1e-9 allows for rounding
     if "majority_error_rate" in values and 1.0 - values["majority_error_rate"].value < uniform - 1e-9:
         sentences.append(
             f"The majority's label is the commonest among the users; it may be rarer among the rows held out, and is "

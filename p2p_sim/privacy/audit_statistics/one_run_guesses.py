@@ -1,4 +1,4 @@
-"""Lower bounds of ε and δ that guesses in one run prove, where each target's label is a fair coin.
+"""Lower bounds of ε and δ that guesses in one run prove. Each target's label must be a fair coin.
 
 A *target* is a user whose label an attacker guesses. A *view* is all that the attacker sees of a cluster. A *stake* is
 the weight λ that a test gives to a guess; it is fixed beforehand.
@@ -9,46 +9,51 @@ view if her label is 0 and if it is 1. Then
 
     Pr[right] - e^ε Pr[wrong] = (P₀(G₀) - e^ε P₁(G₀))/2 + (P₁(G₁) - e^ε P₀(G₁))/2 <= δ(ε).
 
-Without abstentions and at ε = 0 this says Pr[right] <= (1 + δ(0))/2: the number of right guesses is tested as a
+At ε = 0 and without abstentions this says Pr[right] <= (1 + δ(0))/2. So the number of right guesses is tested as a
 binomial variable. For ε > 0 write δ for δ(ε), and let s = 1 for a right guess, -e^ε for a wrong one and 0 without a
-guess. Fix a stake λ in (0, 1/(e^ε + δ)) beforehand. The product E of 1 + λ(s - δ) over the targets has factors of mean
-<= 1; so Pr[E >= 1/error] <= error (Markov).
+guess. Fix a stake λ in (0, 1/(e^ε + δ)) beforehand. Let E be the product of 1 + λ(s - δ) over the targets. Its factors
+are positive and have expectation <= 1. So E has expectation <= 1, and Pr[E >= 1/error] <= error (Markov).
 
-**Targets may differ.** If target i has δᵢ(ε), both tests hold for the mean δ of all δᵢ. The mean of the product E is at
-most Π(1 + λ(δᵢ - δ)), whose factors are not negative and have mean 1; so the mean of E is at most 1 (arithmetic and
-geometric mean). For the binomial test see Hoeffding 1956, Theorem 5. Both tests prove a lower bound of the mean of
-δᵢ(ε).
+**Targets may differ.** If target i has δᵢ(ε), both tests hold for the average δ of all δᵢ. The expectation of E is at
+most Π(1 + λ(δᵢ - δ)). The factors of this product are not negative, and their average is 1. So the product is at most 1
+(a geometric mean is at most the arithmetic mean). For the binomial test see Hoeffding 1956, Theorem 5. Both tests prove
+a lower bound of the average of δᵢ(ε).
 
 **Several targets in one view** prove something about the whole trade-off curve of a single label.
 
 The m labels are independent fair coins that the attacker does not know. She guesses c' of them. This number is fixed
-beforehand, but she may choose from the view which labels she guesses (Mahloujifar, Melis and Chaudhuri 2025; the proof
-below is our own).
+beforehand. She may choose which labels to guess after she has seen the view (Mahloujifar, Melis and Chaudhuri 2025; the
+proof below is our own).
 
 **The claim.** Let a label be private with a symmetric trade-off curve f. That is: take a test of label 0 against label
 1, with all other users' labels fixed. If the test is right about one of the two with probability y, it is wrong about
 the other with probability at least g(y) = f(1-y). Let W be the number of right guesses, and q_i = Pr[W >= i]. Write
-E[X; A] for the mean of X times the indicator of A, and
+E[X; A] for the expectation of X times the indicator of A (here E is not the product above), and
 
     r_i = E[W; W >= i]/m,   h_i = E[c' - W; W >= i]/m.   Then h_(i-1) >= g(r_i).
 
 *Proof.* Draw a target j, uniform among the m. For b = 0 and 1 let A_b be the event that j is guessed as b and at least
-i-1 of the others are guessed right, and P_b the law if j's label is b. By the claim P_(1-b)(A_b) >= g(P_b(A_b)). Take
-the mean over b, j and the others' labels: g is convex, so that the mean of the left-hand side is at least g of the mean
-of P_b(A_b). The mean of P_b(A_b) is the probability that j is guessed right and W >= i, which is r_i. The mean of the
-left-hand side is the probability that j is guessed wrong and W >= i-1, which is h_(i-1). ∎
+i-1 of the others are guessed right, and P_b the law if j's label is b and the others' labels are fixed. To guess b if
+A_b occurs is a test of j's label, which is right about b with probability P_b(A_b) and wrong about 1-b with probability
+P_(1-b)(A_b). So P_(1-b)(A_b) >= g(P_b(A_b)). Average both sides over b, j and the others' labels. Since g is convex,
+the average of the left-hand side is at least g of the average of P_b(A_b). The latter average is the probability that j
+is guessed right and W >= i, which is r_i. The average of the left-hand side is the probability that j is guessed wrong
+and W >= i-1, which is h_(i-1). ∎
 
-**The test.** Summed by parts, m r_i = i q_i + Σ_(l>i) q_l and m h_i = (c'-i) q_i - Σ_(l>i) q_l. So
+**The test.** Summation by parts gives m r_i = i q_i + Σ_(l>i) q_l and m h_i = (c'-i) q_i - Σ_(l>i) q_l. So
 
     q_(i-1) >= (m g(r_i) + Σ_(l>=i) q_l)/(c' - i + 1)   and   q_(i-1) >= q_i.
 
-Let c be the observed number of right guesses. Start this recursion at q_c = error, with q_l = 0 for all l > c. If the
-true q_c is at least the error, then by induction all true q_i with i < c are at least those of the recursion, since r_i
-and the right-hand sides grow with all q. But no probability exceeds 1: if a q of the recursion does, then the true q_c
-is below the error, and the claim is refused. If the test refuses at some c, it also refuses at every larger c. Let c*
-be the least c at which it refuses. Then it refuses a true claim with probability q_(c*), which is below the error.
+Let c be the observed number of right guesses. Compute numbers by this recursion, with equality, from q_c = error and
+q_l = 0 for all l > c. Suppose that the label is private with the curve f, and that Pr[W >= c] is at least the error.
+Then all probabilities Pr[W >= i] with i < c are at least the numbers q_i of the recursion. This follows by induction,
+since r_i and the right-hand sides grow with every q. No probability exceeds 1. So if a number of the recursion does,
+Pr[W >= c] is below the error, or the label is not private with f. The test then refuses the curve. If it refuses at
+some c, it also refuses at every larger c. Let c* be the least c at which it refuses. If the label is private with f,
+the test refuses f with probability Pr[W >= c*], which is below the error.
 
-A curve that is given by points (ε, δ) has g(y) = max over the points of e^-ε (y - δ), 1 - δ - e^ε (1 - y) and 0.
+If the curve is given by pairs (ε, δ), then g(y) is the largest of 0 and, over all pairs, e^-ε (y - δ) and
+1 - δ - e^ε (1 - y).
 """
 
 import math
@@ -80,8 +85,8 @@ class Guesses:
 
     def log_e(self, epsilon: float, delta: float, stake: float) -> float:
         """ln E, where E measures the evidence of these guesses against the claim that each target's label is
-        (ε, δ)-private. If the claim is true, E has mean at most 1, so that E >= 1/p has probability at most p. So
-        E >= 1/p refutes the claim at level p.
+        (ε, δ)-private. If the claim is true, E has expectation at most 1, so that E >= 1/p has probability at most p.
+        So E >= 1/p refutes the claim at level p.
 
         E is the product over the targets of 1 + λ(s - δ), where s is 1 for a right guess, -e^ε for a wrong one, and 0
         for none.
@@ -141,7 +146,7 @@ def epsilon_lower(guesses: Guesses, delta: float, stake: float, error: float) ->
 def best_stake(right: float, wrong: float, trials: int, error: float, epsilon: float) -> float:
     """The stake λ for `delta_lower` that is expected to prove the largest lower bound of δ(ε).
 
-    It maximises the mean of `Guesses.log_e` at the largest δ that is expected to be refused (Kelly's stake).
+    It maximises the expectation of `Guesses.log_e` at the largest δ that is expected to be refused (Kelly's stake).
 
     Args:
         right, wrong: expected probabilities of a right and of a wrong guess. trials: how many targets there are.
@@ -175,7 +180,7 @@ def best_epsilon_stake(right: float, wrong: float, trials: int, error: float, de
 class Growth(NamedTuple):
     """The best stake against a claim, and how fast evidence then grows.
 
-    stake: the λ with which a target adds most to `Guesses.log_e` on average. rate: this largest mean.
+    stake: the λ with which a target adds the largest expected amount to `Guesses.log_e`. rate: this amount.
     """
 
     stake: float
@@ -183,10 +188,11 @@ class Growth(NamedTuple):
 
 
 def _growth(right: float, wrong: float, epsilon: float, delta: float) -> Growth:
-    """The best stake λ of a test against the claim (ε, δ), and the mean growth of ln E for one target at this stake.
+    """The best stake λ of a test against the claim (ε, δ), and the expected growth of ln E for one target at this
+    stake.
 
     E is the evidence against the claim: each target multiplies E by 1 + λ(s - δ), with s = 1 for a right guess, -e^ε
-    for a wrong one, and 0 without a guess. The best stake (Kelly's) makes the mean of ln E grow most.
+    for a wrong one, and 0 without a guess. The best stake (Kelly's) makes the expectation of ln E grow fastest.
 
     Args:
         right, wrong: probabilities of a right and of a wrong guess; the attacker abstains otherwise. epsilon, delta:
@@ -194,7 +200,7 @@ def _growth(right: float, wrong: float, epsilon: float, delta: float) -> Growth:
     """
     loss, silent = math.exp(epsilon) + delta, max(0.0, 1.0 - right - wrong)
 
-    # The derivative of the mean with respect to the stake falls with the stake, and is 0 at Kelly's stake.
+    # The derivative of the expectation with respect to the stake falls with the stake, and is 0 at Kelly's stake.
     def slope(stake: float) -> float:
         gained = right * (1.0 - delta) / (1.0 + stake * (1.0 - delta))
         return gained - silent * delta / (1.0 - stake * delta) - wrong * loss / (1.0 - stake * loss)
@@ -208,7 +214,8 @@ def binomial_power(claimed: float, true: float, trials: int, error: float) -> fl
     """The probability that a binomial test refuses a claimed δ(0), for an attacker who guesses the label of every
     target.
 
-    Under the claim a guess is right with probability at most (1 + δ(0))/2, so that many right guesses refuse it.
+    Under the claim a guess is right with probability at most (1 + δ(0))/2. The test refuses the claim if the number of
+    right guesses is too large for this.
 
     Args:
         claimed: the δ at ε = 0 that is claimed. true: Pr[right] - Pr[wrong] of the attack. trials: number of targets
@@ -217,7 +224,7 @@ def binomial_power(claimed: float, true: float, trials: int, error: float) -> fl
     from scipy.special import bdtrc
 
     p = 0.5 * (1.0 + claimed)
-    # The fewest right guesses that refuse the claim: their binomial tail is at most the error.
+    # The smallest number of right guesses that refuses the claim: its binomial tail is at most the error.
     fewest = 1 + bisect_left(range(1, trials + 1), True, key=lambda right: bool(bdtrc(right - 1, trials, p) <= error))
     return 0.0 if fewest > trials else float(bdtrc(fewest - 1, trials, 0.5 * (1.0 + true)))
 
@@ -306,8 +313,9 @@ def gaussian_curve(mu: float) -> Curve:
 
 
 def refuses(targets: int, guesses: Guesses, curve: Curve, error: float) -> bool:
-    """Whether the guesses of several targets' labels, all made from one output of the mechanism, refute the claim that
-    each label is private with this trade-off curve. A true claim is refuted with probability below `error`.
+    """Whether guesses refute the claim that each label is private with this trade-off curve. The guesses are of several
+    targets' labels, and all made from one output of the mechanism. A true claim is refuted with probability below
+    `error`.
 
     Args:
         targets: m, the number of labels; they are independent fair coins that the attacker does not know. guesses: how
@@ -333,9 +341,9 @@ def refuses(targets: int, guesses: Guesses, curve: Curve, error: float) -> bool:
 
 
 def proved_epsilon(targets: int, guesses: Guesses, delta: float, error: float) -> float:
-    """Lower bound of ε at `delta` that guesses of several targets' labels, all made from one output of the mechanism,
-    prove; 0 if they prove nothing. Every claim (ε, δ) with a smaller ε is refuted; the bound is rounded down to a
-    millionth.
+    """Lower bound of ε at `delta` that guesses prove; 0 if they prove nothing. These are guesses of several targets'
+    labels, all made from one output of the mechanism. Every claim (ε, δ) with a smaller ε is refuted; the bound is
+    rounded down to a millionth.
 
     Args:
         targets: how many labels there are. guesses: how many of them were guessed right and wrong; the number of
@@ -346,9 +354,9 @@ def proved_epsilon(targets: int, guesses: Guesses, delta: float, error: float) -
 
 
 def proved_mu(targets: int, guesses: Guesses, error: float) -> float:
-    """Lower bound of the μ of Gaussian differential privacy that guesses of several targets' labels, all made from one
-    output of the mechanism, prove; 0 if they prove nothing. Every claim with a smaller μ is refuted; the bound is
-    rounded down to a millionth.
+    """Lower bound of the μ of Gaussian differential privacy that guesses prove; 0 if they prove nothing. These are
+    guesses of several targets' labels, all made from one output of the mechanism. Every claim with a smaller μ is
+    refuted; the bound is rounded down to a millionth.
 
     Args:
         targets: how many labels there are. guesses: how many of them were guessed right and wrong; the number of

@@ -1,9 +1,9 @@
 """The plan of an attack in one run: which labels are guessed at each ε, at which stake, and what guesses should prove.
 
 An attack gives each target a score: the larger the score, the likelier her label is 1. The score is the log-likelihood
-ratio where the law is known; elsewhere a classifier learns a score from other runs. A pilot run, with a seed of its
-own, picks for each ε the score and the thresholds that are expected to prove the largest bounds. After the pilot
-nothing is chosen. A *stake* is the weight λ that a test gives to a guess (`one_run_guesses`).
+ratio where the law is known; elsewhere a classifier learns a score from other runs. From a pilot run, with a seed of
+its own, the score and the thresholds are chosen for each ε: those that are expected to prove the largest bounds. After
+the pilot nothing is chosen. A *stake* is the weight λ that a test gives to a guess (`one_run_guesses`).
 """
 
 import math
@@ -102,7 +102,8 @@ class GuessEvent:
         grown = reached * leaked / claimed
         if self.stake is None:
             return binomial_power(claimed, grown, trials, self.error)
-        # Pr[Σ ln(1 + λ(s - δ)) >= -ln error], computed as if the sum were normally distributed.
+        # Pr[Σ ln(1 + λ(s - δ)) >= -ln error], computed as if the sum over targets were normally distributed; s is 1 for
+        # a right guess, -e^ε for a wrong one, and 0 without a guess.
         right = min(1.0, self.right + grown - reached)
         gains = log_factors(self.epsilon, claimed, self.stake)
         chances = np.array([right, self.wrong, max(0.0, 1.0 - right - self.wrong)])

@@ -1,10 +1,10 @@
 """Lower bounds of ε and δ that the counts of an attack prove, and the bounds that are to be expected.
 
-A *world* is a set of trials in which the target holds one label; there is a world for each of her two labels. An
-*event* is a set of views, a view being all that the observer sees of one cluster. Each event is fixed before the trials
+A *world* is a set of trials in which the target holds one label; there is a world for each of her two labels. A *view*
+is all that the observer sees of one cluster, and an *event* is a set of views. Each event is fixed before the trials
 that count. Some events come from the exact laws of the views. Others come from a pilot run, which can find leaks that
-these laws do not contain. An event's probabilities P and Q in the two worlds have Clopper-Pearson bounds. With the
-lower bound in place of P and the upper bound in place of Q, P - e^ε Q is a lower bound of δ(ε), whatever the mechanism
+these laws do not contain. An event's probabilities P and Q in the two worlds have Clopper-Pearson bounds. If P is
+replaced by its lower bound and Q by its upper bound, P - e^ε Q becomes a lower bound of δ(ε), whatever the mechanism
 really does. This lower bound fails with at most the stated error probability, which is divided among the events.
 """
 
@@ -56,12 +56,12 @@ def clopper_pearson(hits: int, trials: int, error: float) -> Bracket:
 
 
 def delta_lower(hits: int, misses: int, trials: int, epsilon: float, error: float) -> float:
-    """Lower bound P - e^ε Q of δ(ε), at least 0, that counts of an event prove. The event is one that is likelier with
-    one of the target's two labels. P is a lower confidence bound of its probability with this label, Q an upper one of
-    its probability with the other label.
+    """Lower bound P - e^ε Q of δ(ε), at least 0, that counts of an event prove. The event is likelier if the target
+    holds one of her two labels. P is a lower confidence bound of its probability under this label, and Q an upper
+    confidence bound of its probability under the other label.
 
     Args:
-        hits, misses: in how many of `trials` trials the event occurred, with this label and with the other one; there
+        hits, misses: in how many of `trials` trials the event occurred, under this label and under the other one; there
         are `trials` for each label. epsilon: ε, at least 0. error: probability, in (0, 1), with which the bound may be
         too high.
     """
@@ -70,12 +70,12 @@ def delta_lower(hits: int, misses: int, trials: int, epsilon: float, error: floa
 
 
 def epsilon_lower(hits: int, misses: int, trials: int, delta: float, error: float) -> float:
-    """Lower bound ln((P - δ)/Q) of ε at δ, at least 0, that counts of an event prove. The event is one that is likelier
-    with one of the target's two labels. P is a lower confidence bound of its probability with this label, Q an upper
-    one of its probability with the other label.
+    """Lower bound ln((P - δ)/Q) of ε at δ, at least 0, that counts of an event prove. The event is likelier if the
+    target holds one of her two labels. P is a lower confidence bound of its probability under this label, and Q an
+    upper confidence bound of its probability under the other label.
 
     Args:
-        hits, misses: in how many of `trials` trials the event occurred, with this label and with the other one; there
+        hits, misses: in how many of `trials` trials the event occurred, under this label and under the other one; there
         are `trials` for each label. delta: δ in [0, 1). error: probability, in (0, 1), with which the bound may be too
         high.
     """
@@ -147,7 +147,7 @@ class AttackPlan:
     views: the laws of what the observer may see. ones: m, how many others hold label 1 in the attacked data set.
     epsilon: ε of the δ-test. delta: δ of the ε-test.
     epsilon_events: for label 0 and label 1, the threshold ε' of the ε-test. The event of a threshold consists of all
-    views that are more than e^ε' times as likely with this label.
+    views that are more than e^ε' times as likely under this label as under the other one.
     trials: number of trials in each world.
     """
 
@@ -169,9 +169,10 @@ class AttackPlan:
         """The bounds of ε and δ that the trials prove, beside the exact values.
 
         Args:
-            worlds: (2, J) how often each of the J views was seen with the target's label 0 and with 1; rows sum to
-                `trials`.
-            pilot: (2, J) such counts of other trials, from which further events are chosen; None: no further events.
+            worlds: (2, J) how often each of the J views was seen if the target's label is 0, and if it is 1; each of
+                the two rows sums to `trials`.
+            pilot: (2, J) the same counts for the trials of a pilot run, from which further events are chosen; None: no
+            further events.
         """
         for counts in worlds:
             if counts.shape != self.law.a.shape or int(counts.sum()) != self.trials:
@@ -217,7 +218,7 @@ class AttackPlan:
         largest bounds if the views came as often as the smoothed counts say.
 
         Args:
-            pilot: (2, J) how often each of J views came in the pilot, with the target's label 0 and with 1.
+            pilot: (2, J) how often each of J views came in the pilot if the target's label is 0, and if it is 1.
         """
         counts = pilot + min(0.5 * self.law.a.size, 0.1 * float(pilot[0].sum())) * self.law.probabilities
         scaled = counts * (self.trials / counts.sum(axis=1, keepdims=True))
@@ -230,13 +231,13 @@ class AttackPlan:
 
     def _bounds(self, counts: NDArray[np.float64], events: list[list[EventPair]]) -> LowerBounds:
         """The two lower bounds that the counts of an attack prove: of δ at the ε of the first test, and of ε at the δ
-        of the second test. Each is the largest that any of the given events proves.
+        of the second test. Each is the largest bound that one of the given events proves.
 
         The error probability of each test is divided equally among its events.
 
         Args:
-            counts: (2, J) how often each of J views came with the target's label 0 and with 1. events: one list for
-            each source of events (the exact laws, a pilot run). A list has two pairs of events, one pair that is
+            counts: (2, J) how often each of J views came if the target's label is 0, and if it is 1. events: one list
+            for each source of events (the exact laws, a pilot run). A list has two pairs of events, one pair that is
             evidence of label 0 and one of label 1; a pair has the event for the test of δ, then that for the test of ε.
         """
         n, error = self.trials, ERROR / (2 * len(events))
@@ -248,9 +249,10 @@ class AttackPlan:
 
 
 def evidence(counts: NDArray[np.float64], epsilon: float, label: int) -> NDArray[np.bool_]:
-    """A mask (J,) of the views that were seen more than e^ε times as often with `label` as with the other label.
+    """A mask (J,) of the views that were seen more than e^ε times as often if the target holds `label` as if she holds
+    the other label.
 
-    counts: (2, J) occurrences of each of J views with the target's label 0 and with 1.
+    counts: (2, J) how often each of J views came if the target's label is 0, and if it is 1.
     """
     return np.asarray(counts[label] > math.exp(epsilon) * counts[1 - label])
 
@@ -295,14 +297,14 @@ def _thresholds(law: ViewLaw) -> list[float]:
     without this end.
 
     The event of a threshold consists of all views (all that the observer sees) that are more than e^ε' times as likely
-    with one label of the target as with the other. ε₀ is the ε of the noisy label alone.
+    under one label of the target as under the other. ε₀ is the ε of the noisy label alone.
     """
     largest = min(local_epsilon(law.flip_prob), LARGEST_TEST_EPSILON)
     return [float(e) for e in np.linspace(0.0, largest, _EVENTS, endpoint=False)]
 
 
 def _hits(event: NDArray[np.bool_], counts: NDArray[np.float64], label: int) -> tuple[int, int]:
-    """How often an event occurred with the target's `label` (hits) and with the other label (misses).
+    """How often an event occurred if the target holds `label` (hits), and if she holds the other label (misses).
 
     event: (J,) mask of the views that belong to the event. counts: (2, J) occurrences of each view.
     """

@@ -1,8 +1,9 @@
 """Exact laws of what an observer of one small cluster sees, as tables with an entry for each view.
 
 A *view* is one possible outcome of all that the observer sees. Views are numbered, and the number of a view is its
-*cell*. A view's probability is `weight * a` if the target's noisy bit is 0 and `weight * b` if it is 1. The weight does
-not depend on labels. So the ratio of a to b decides which views are evidence, even where the weight is nearly zero.
+*cell*. The target is the user whose label is to stay private. A view's probability is `weight * a` if the target's
+noisy bit is 0 and `weight * b` if it is 1. The weight does not depend on labels. So the ratio of a to b decides which
+views are evidence, even where the weight is nearly zero.
 
 **The target's submission, separate from the others'.** Given that t users submitted and that k of them submitted a 1,
 every assignment of these submissions to users is equally likely. So the law of (t, k) determines the law of (s, t',
@@ -86,7 +87,7 @@ LARGEST_COALITION = 5
 
 @dataclass(frozen=True)
 class ViewLaw:
-    """The exact law of what an observer sees in one data set, with the target's label 0 and with her label 1.
+    """The two exact laws of what an observer sees in one data set: if the target's label is 0, and if it is 1.
 
     flip_prob: α. weight, a, b: (J,), one entry per view. A view's probability is weight · a if the target's noisy bit
     is 0 and weight · b if it is 1.
@@ -99,20 +100,20 @@ class ViewLaw:
 
     @property
     def probabilities(self) -> Floats:
-        """(2, J) probability of each of J views with the target's label 0 and with her label 1."""
+        """(2, J) probability of each of J views, if the target's label is 0 and if it is 1."""
         alpha = self.flip_prob
         mixed = (1.0 - alpha) * self.a + alpha * self.b, alpha * self.a + (1.0 - alpha) * self.b
         return np.stack([self.weight * law for law in mixed])
 
     def event(self, epsilon: float, label: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """A mask (J,) of the views that are more than e^ε times as likely with the target's label `label` as with the
-        other label.
+        """A mask (J,) of the views that are more than e^ε times as likely if the target's label is `label` as if it is
+        the other label.
 
-        The set of these views is the best event for this ε. Let P and Q be an event's probabilities with this label and
-        with the other; then no event has a larger P - e^ε Q, up to a relative rounding error of 1e-11. At ε = 0 the
-        mask is computed from the laws given the target's noisy label instead of the laws given her label. For α < 1/2
-        the result is the same; at α = 1/2, where views reveal nothing of her label, the mask still has the views that
-        are evidence of her noisy label.
+        The set of these views is the best event for this ε. Let P and Q be an event's probabilities under this label
+        and the other; then no event has a larger P - e^ε Q, up to a relative rounding error of 1e-11. At ε = 0 the mask
+        is computed from the laws given the target's noisy label instead of the laws given her label. For α < 1/2 the
+        result is the same; at α = 1/2, where views reveal nothing of her label, the mask still has the views that are
+        evidence of her noisy label.
 
         Args:
             epsilon: ε, at least 0. Let ε₀ be the ε of the noisy label alone; if ε₀ > 0 and ε is at least ε₀, no view is
@@ -127,8 +128,8 @@ class ViewLaw:
     def deltas(self, epsilon: float, slack: float = 0.0) -> Floats:
         """δ(ε) in this data set, (2,): the sum of max(0, P - e^ε Q) over all views, in each of two directions.
 
-        In the first entry P is the probability of a view with the target's label 0, and Q with her label 1. In the
-        second entry P and Q are exchanged.
+        In the first entry, P is the probability of a view if the target's label is 0, and Q that if her label is 1. In
+        the second entry P and Q are exchanged.
 
         Args:
             epsilon: ε, at least 0. slack: the share by which rounding may have changed P and Q. With a positive slack
@@ -255,12 +256,12 @@ class CoalitionViews:
 
     With probability 1 - (1 - 1/n)^c a member fetched the target's noisy label; cells 0 and 1 are its two values.
     Otherwise the members know the noisy bits of f = f₀ + f₁ of the other n-c-1 non-members (`Pattern`). The members
-    also know who fetched from a member, which reveals nothing about the target. What is left is an exchange among n-c
-    sources, with the noisy bits of f sources known. In this exchange the number of submissions by non-members who
-    fetched from non-members is t ~ Bin(n-c, θ(n-c)/n). The coalition sees everything on which these laws are
-    conditional, and all of it is independent of the target's label. Take a pattern (f₀, f₁, j) and a view (s, t', k')
-    of the exchange that is left. Together they have a cell: `cell_of_pattern` [f₀, f₁, j] plus the cell of the view by
-    `split_cells` for n-c users.
+    also know who fetched from a member, which reveals nothing about the target. What is left is an exchange among the
+    n-c non-members (the sources), in which the noisy bits of f sources are known. In this exchange the number of
+    submissions by non-members who fetched from non-members is t ~ Bin(n-c, θ(n-c)/n). The coalition sees everything on
+    which these laws are conditional, and all of it is independent of the target's label. Take a pattern (f₀, f₁, j) and
+    a view (s, t', k') of the exchange that is left. Together they have a cell: `cell_of_pattern` [f₀, f₁, j] plus the
+    cell of the view by `split_cells` for n-c users.
 
     Args:
         cluster_size: n, at least 2.

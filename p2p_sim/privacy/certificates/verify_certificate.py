@@ -116,9 +116,9 @@ class Proof:
     def check(self, first: int, last: int, revealed: int) -> None:
         """Proves the claimed δ for all m, the number of other users with label 1, from `first` to `last`.
 
-        One evaluation proves all these data sets: the learner is told the noisy labels of b = `revealed` other users,
-        which only helps her and leaves n - b users, of whom `first` besides the target hold label 1. As the b users can
-        be chosen to hold label 1 or 0, this covers each m from `first` to `first` + b.
+        One evaluation proves the claim for all these m: the learner is told the noisy labels of b = `revealed` other
+        users, which only helps her and leaves n - b users, of whom `first` besides the target hold label 1. As the b
+        users can be chosen to hold label 1 or 0, this covers each m from `first` to `first` + b.
         """
         if self.keep <= self.delta * self.unit:
             return  # δ(ε) is at most `keep`, whatever the learner sees
@@ -145,7 +145,7 @@ class Proof:
         """An upper bound of Σ max(0, keep P - lose Q) over all outcomes, in units of 2^(-2 bits). This sum is δ(ε) if P
         and Q are the laws of the outcomes for the target's two noisy labels, keep = 1-α-αe^ε and lose = (1-α)e^ε - α.
 
-        p, q: lower bounds of P and Q in units of 2^-bits. The probability that p lacks to 1 is added, times keep.
+        p, q: lower bounds of P and Q in units of 2^-bits. What p lacks to the sum 1 is added, times keep.
         """
         gains = sum(max(0, self.keep * x - self.lose * y) for x, y in zip(p, q, strict=True))
         return gains + self.keep * (self.unit - sum(p))

@@ -25,7 +25,8 @@ from p2p_sim.privacy.exchange import LabelExchange, OtherUsers
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients
 
 DROPPED, SPARE = 56, 32
-"""In bits: the verifier drops probabilities below δ · 2^-DROPPED, and its numbers have SPARE further binary digits."""
+"""Numbers of bits. The verifier drops probabilities below δ · 2^-DROPPED, and its numbers have SPARE further binary
+digits."""
 MARGIN = 1e-7
 """Relative margin by which a δ computed in floating point must be below the claimed δ."""
 
@@ -40,7 +41,7 @@ def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = N
     Raises:
         ValueError: a value is outside its range, or (ε, δ) could not be proved.
     """
-    # What is claimed.
+    # The claim, with its values checked.
     check_delta(delta)
     if exchange.cluster_size > LARGEST_N:
         raise ValueError(f"cluster_size = {exchange.cluster_size}: is certified up to {LARGEST_N:,} users")
@@ -66,7 +67,7 @@ def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = N
         },
         "bits": drop + SPARE,
         "drop": drop,
-        # Why the claim holds: which m are proved together.
+        # The claim is proved for intervals of m, which are listed here.
         "cover": _covering(exchange, epsilon, delta),
     }
     try:
@@ -116,7 +117,8 @@ def _delta(exchange: LabelExchange, epsilon: float, delta: float, ones: int, rev
     """δ(ε) in floating point if the learner is told the noisy labels of `revealed` users besides the target, and `ones`
     of the remaining users hold label 1, the target not counted.
 
-    It is the larger δ of the two directions: evidence for the target's label 0, and evidence for her label 1.
+    It is the larger δ of two directions: evidence for the target's label 0 counts in the first, evidence for her label
+    1 in the second.
 
     Args:
         exchange: the label exchange. delta: the claimed δ; probabilities far below this δ are left out.
@@ -129,8 +131,8 @@ def _delta(exchange: LabelExchange, epsilon: float, delta: float, ones: int, rev
     first, last = bernstein_window(trials * rate, trials * rate * (1.0 - rate), trials, tail)
     mass = binomial_pmf(first, last, trials, rate)
     law = OtherUsers(sources, sources - 1 - ones, ones, exchange.flip_prob).noisy_ones(tail)
-    # A and B, the laws of the number k of submitted ones if the target's noisy label is 0 and if it is 1, at the
-    # largest t: Σ_x Pr[X = x] Bin(k; t, x/S) with S = `sources`, and the like with (x+1)/S.
+    # A and B are the laws of the number k of submitted ones if the target's noisy label is 0 and if it is 1, here for
+    # the largest t. With S = `sources`, A is Σ_x Pr[X = x] Bin(k; t, x/S), and B has (x+1)/S in place of x/S.
     share = np.arange(law.first, law.first + law.probabilities.size + 1) / sources
     (low, _), (_, high) = (
         bernstein_window(t * p, t * p * (1.0 - p), t, tail) for t, p in ((first, share[0]), (last, share[-1]))

@@ -1,4 +1,6 @@
-"""Numbered claims of several papers; each is checked on a grid of parameters, and holds or has a counter-example."""
+"""Numbered claims of several papers. Each claim is checked on a grid of parameters: it holds there, or has a
+counter-example.
+"""
 
 from p2p_sim.privacy.claims import (
     bag_counts,

@@ -12,7 +12,7 @@ from p2p_sim.privacy.rivals import released_distribution
 
 
 def laplace_nodes(classes: int, scale: float, count: int) -> Floats:
-    """Equally likely noise vectors (count^K, K) for K classes, in place of independent Laplace noise of this scale.
+    """Equally likely noise vectors (count^K, K) for K classes, which stand for independent Laplace noise of this scale.
 
     The vectors are all combinations of `count` quantiles of the Laplace law, one for each class.
     """
@@ -56,7 +56,7 @@ def label_epsilon(n: int, classes: int, threshold: float, noise: Floats, resampl
         is drawn from the noisy shares.
     """
     law = cache(lambda labels: noisy_label_law(labels, classes, threshold, noise, resampling_prob))
-    # over all labels of the other users, up to their order, and all changes of the target's label
+    # the maximum over all labels of the other users, up to their order, and over all changes of the target's label
     return max(
         float(np.log(law((before, *rest)) / law((after, *rest))).max())
         for rest in itertools.combinations_with_replacement(range(classes), n - 1)

@@ -17,8 +17,8 @@ larger counts into another."""
 
 
 def neighbours(size: int, classes: int) -> Iterator[list[Counts]]:
-    """Yields pairs of released class counts of a bag, before and after one user's label changes, for all labels of its
-    users.
+    """Yields pairs of released class counts of a bag, before and after one user's label changes, for all possible
+    labels of its users.
 
     If there are two classes, only the count of class 1 is released.
     """
@@ -44,8 +44,8 @@ def noisy_law(counts: Counts, noise_scale: float, size: int) -> Floats:
 
 
 def plain_cases(claimed: float = 0.5) -> Iterator[ClaimCase]:
-    """Cases of the belief that the plain class counts of a bag, a group of users, hide one label. Each compares the
-    true δ at ε = 10 with `claimed`.
+    """Cases of the belief that the plain class counts of a bag, a group of users, hide one label. Each case compares
+    the true δ at ε = 10 with `claimed`.
 
     The observer knows all labels of the bag but one. So the true δ is 1, and the belief is refuted.
 
@@ -59,8 +59,8 @@ def plain_cases(claimed: float = 0.5) -> Iterator[ClaimCase]:
 
 
 def noisy_cases(moved: int | None = None) -> Iterator[ClaimCase]:
-    """Cases of the claim that the noisy class counts of a bag, a group of users, are ε-label private. Each compares the
-    exact ε at δ = 0 with the claimed ε.
+    """Cases of the claim that the noisy class counts of a bag, a group of users, are ε-label private. Each case
+    compares the exact ε at δ = 0 with the claimed ε.
 
     The exact value is the largest log-ratio of probabilities over all outputs and all bags of two or three users that
     differ in one label.

@@ -6,10 +6,10 @@ its parameter β is above 0. For q̃, Algorithm 1 adds Laplace noise of scale σ
 cluster of n users, clips the sums to [τ, 1], and renormalises them. With probability λ a user's noisy label is drawn
 from q̃; else it is her label.
 
-The event "q̃ is τ everywhere but at a" is exactly "the noisy share of a is at least 1-(K-1)τ, and every other share is
-clipped to τ". Suppose that in D the share of a is at most 1-(K-1)τ and that of b at least τ. Then the noises on both
-shares are in their exponential tails, and the event is e^(2/σ) times as likely under D: one changed label moves two
-shares.
+The event "q̃ is τ everywhere except at a" is exactly "the noisy share of a is at least 1-(K-1)τ, and every other share
+is clipped to τ". Suppose that in D the share of a is at most 1-(K-1)τ and that of b at least τ. Then the noises on both
+shares are in their exponential tails, and the event is e^(2/σ) times as likely under D: the changed label moves each of
+the two shares by 1/n, and each move contributes a factor e^(1/σ).
 
 For K >= 3, suppose that the share of a is at most τ and that of b at least τ. Then the event "q̃(b) = τ and
 τ < q̃(a) <= τ + x" is likewise e^(2/σ) times as likely under D. This event implies that b was clipped to τ and that a's
@@ -45,7 +45,7 @@ def printed_theorem1(scale: float, resampling_prob: float, threshold: float) -> 
 def corner_event(labels: tuple[int, ...], classes: int, *, scale: float, threshold: float, resampling_prob: float,
                  own: int) -> float:  # fmt: skip
     """Probability of an event by which the privacy of Algorithm 1 is tested: the noisy label distribution of a cluster
-    is τ for every label but 0, and user 1's noisy label is 0.
+    is τ for every label except 0, and user 1's noisy label is 0.
 
     τ is the smallest value that the distribution may have. Label 0 then has 1 - (K-1)τ.
 

@@ -19,7 +19,7 @@ from p2p_sim.privacy.rivals import released_distribution
 def printed_lemma5(classes: int, threshold: float, scale: float, size: int) -> float:
     """The bound 2Kτ + 2√2 Kσ/s that Lemma 5 prints for the distortion of the label shares of a cluster of s users.
 
-    The distortion is the mean of Σ_y |q̃(y) - p̂(y)|, with q̃ the noisy and p̂ the true shares.
+    The distortion is the mean of Σ_y |q̃(y) - p̂(y)|, where q̃ are the noisy shares and p̂ the true ones.
 
     classes: K, the number of classes. threshold: τ, the least value that noisy shares are clipped to. scale: σ; the
     noise on the shares has the scale σ/s. size: s.
@@ -44,7 +44,7 @@ def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[C
         tau = fraction / classes
         for labels in itertools.combinations_with_replacement(range(classes), size):
             share = shares(labels, classes)
-            if np.any(np.diff(share) > 0):  # up to the order of the labels
+            if np.any(np.diff(share) > 0):  # another data set is equal up to the order of the labels
                 continue
             released = (
                 released_distribution(share, laplace_nodes(classes, scale / size, count), tau) for count in counts
@@ -85,7 +85,7 @@ def modified_risk(
     """
     hits = binom.pmf(np.arange(n), n - 1, sum(positive) / 2.0)
     risk = distortion = largest = 0.0
-    # the target's point and label, and how many of the others hold label 1
+    # x and own: the point and label of one user; others: how many other users hold label 1
     for x, own, others in itertools.product(range(2), range(2), range(n)):
         weight = 0.5 * (positive[x] if own else 1.0 - positive[x]) * float(hits[others])
         ones = (others + own) / n
@@ -101,7 +101,7 @@ def modified_risk(
 
 
 def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of Lemma 6: the difference of two risks, |R_{β,β} - R_{β,λ}|, against factor · L̃ |β-λ| (φ + ψ).
+    """Cases of Lemma 6: each compares a difference of two risks, |R_{β,β} - R_{β,λ}|, with factor · L̃ |β-λ| (φ + ψ).
 
     R_{β,λ} is the mean loss of a hypothesis on noisy labels. A noisy label replaces the true one with probability λ,
     and the loss is corrected as if this probability were β. L̃ is the largest corrected loss. ψ is the mean L1 distance
@@ -134,21 +134,21 @@ def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 def precision_times_recall(classes: int, size: int, epsilon: float) -> float:
     """Upper bound of precision times recall of all ε-label private mechanisms for the association problem.
 
-    The problem: report which of K labels (`classes`) occur in a cluster of `size` users. Averaged over permutations of
-    labels and clusters, a mechanism reports each label of the cluster with a probability `held`, and each other label
-    with a probability `absent`. Label privacy implies held <= e^ε absent and 1 - absent <= e^ε (1 - held). Recall is
-    `held`; precision follows from the two probabilities.
+    The problem is to report which of K labels (`classes`) occur in a cluster of `size` users. Averaged over
+    permutations of labels and clusters, a mechanism reports each label of the cluster with a probability `held`, and
+    each other label with a probability `absent`. Label privacy implies held <= e^ε absent and
+    1 - absent <= e^ε (1 - held). Recall is `held`; precision follows from the two probabilities.
     """
     crossing = math.exp(epsilon) / (1.0 + math.exp(epsilon))  # where the two constraints meet
     # below the crossing the product increases in `held`; above it the product is a square over a linear function, hence
-    # convex
+    # convex, so that it is largest at the crossing or at `held` = 1
     return max(size * crossing / (size + (classes - size) * math.exp(-epsilon)), size / classes)
 
 
 def subset_selection(classes: int, epsilon: float) -> float:
     """Precision times recall of subset selection with the best subset size d, if a cluster has one of K labels.
 
-    The mechanism reports d labels: the true one with probability d e^ε / (d e^ε + K - d), else d others.
+    The mechanism reports d labels. The true one is among them with probability d e^ε / (d e^ε + K - d).
     """
     growth = math.exp(epsilon)
     # recall² / d: precision is recall / d
@@ -157,9 +157,9 @@ def subset_selection(classes: int, epsilon: float) -> float:
 
 def theorem5_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
     """Cases of Theorem 5: for ε-label private mechanisms that report which labels occur in a cluster, the largest
-    precision times recall against factor · e^ε s/(K-s). Here s is the number of users of the cluster, and K the number
-    of classes. The largest product is bounded from above by a certified bound, and from below, for s = 1 and K up to
-    100, by what subset selection attains.
+    precision times recall is compared with factor · e^ε s/(K-s). Here s is the number of users of the cluster, and K
+    the number of classes. The largest product is bounded from above by a certified bound, and from below, for s = 1 and
+    K up to 100, by what subset selection attains.
 
     Args:
         factor: below 1 for a control, which must fail.

@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 TOLERANCE = 1e-9
-"""If a claim is attained exactly, its slack, a ratio, is 1; rounding may lower this ratio by at most this much."""
+"""If a claim is attained exactly, its slack (a ratio, see `ClaimCase`) is 1. Rounding may lower it by at most this
+number.
+"""
 
 VECTOR = "Vector approximation"
 STACKING = "Privacy-preserving stacking"
@@ -19,11 +21,12 @@ Where = Mapping[str, float]
 class ClaimCase:
     """One evaluation of a claim, at one choice of parameters: how much slack the claim has.
 
-    The slack is a ratio: claimed over true value for an upper bound, true over claimed value for a lower bound.
-    claimed: the printed value. ratio_low: the ratio with a certified bound of the true value; if it is at least 1, the
-    claim holds here. ratio_high: the ratio with an attained value; if it is below 1, the claim is refuted. where: the
-    parameters of the case, with the claimed and the true value. size: how large the case is; the smallest of all
-    counter-examples is reported.
+    The slack is a ratio. If the claim is an upper bound, it is the claimed value divided by the true value. If the
+    claim is a lower bound, it is the true value divided by the claimed value.
+    claimed: the printed value. ratio_low: the ratio, computed from a certified bound of the true value; if it is at
+    least 1, the claim holds here. ratio_high: the ratio, computed from an attained value; if it is below 1, the claim
+    is refuted. where: the parameters of the case, with the claimed and the true value. size: how large the case is; the
+    smallest of all counter-examples is reported.
     """
 
     claimed: float
@@ -34,8 +37,8 @@ class ClaimCase:
 
 
 def at_most(claimed: float, true: float, upper: float | None = None, size: float = 0.0, **where: float) -> ClaimCase:
-    """One case of the claim that a value is at most `claimed`: it holds here if `claimed` is at least `upper`, and is
-    refuted if `claimed` is below `true`.
+    """One case of the claim that a value is at most `claimed`. The claim holds in this case if `claimed` is at least
+    `upper`, and is refuted if `claimed` is below `true`.
 
     Args:
         true: a value that is attained, which bounds the value from below. upper: a certified upper bound of the
@@ -115,7 +118,8 @@ class Claim:
         cases = list(self.cases())
         if not cases:
             raise ArithmeticError(f"{self.name}: no case meets its conditions")
-        # an attained value may refute the claim in a case, a certified value may prove it; a case with neither is open
+        # an attained value may refute the claim in a case, a certified value may prove it; a case in which neither
+        # happens is open
         refuting = [case for case in cases if not case.ratio_high >= 1.0 - TOLERANCE]
         open_cases = [case for case in cases if not case.ratio_low >= 1.0 - TOLERANCE]
         if open_cases and not refuting:

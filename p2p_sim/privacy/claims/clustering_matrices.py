@@ -1,7 +1,8 @@
 """Claims on the label randomisation matrix Q = (1-β)I + β q 1ᵀ: Lemmas 1, 2 and 4 of the clustering paper.
 
-The paper is Esfandiari et al., "Label differential privacy via clustering". q is a distribution of K labels, and β lies
-in [0, 1). Q⁻¹ = (I - β q 1ᵀ) / (1-β), since 1ᵀq = 1. Entries of Q⁻¹ are indexed [y', y], as in line 29 of Algorithm 1.
+The paper is Esfandiari et al., "Label differential privacy via clustering". Here q is a distribution of K labels, I the
+identity matrix, 1 the vector of ones, and β lies in [0, 1). Q⁻¹ = (I - β q 1ᵀ) / (1-β), since 1ᵀq = 1. Entries of Q⁻¹
+are indexed [y', y], as in line 29 of Algorithm 1.
 """
 
 import itertools

@@ -149,7 +149,7 @@ def peer_law(n: int, alpha: float, label: int) -> Law:
 
 
 def silent_law(theta: float, alpha: float, label: int) -> Law:
-    """What the learner sees of the target without an exchange, where users submit their own noisy labels: the
+    """What the learner sees of the target if there is no exchange and users submit their own noisy labels: the
     probability of each pair (1 if she submits, else 0; noisy label).
 
     A target who does not submit gives the pair (0, 0).
@@ -214,7 +214,7 @@ def subsampling_cases(pure: bool = True) -> Iterator[ClaimCase]:
         pure: whether pure ε is compared; if not, δ(ε₀/2) is, as a control: it is smaller at a smaller θ.
     """
     for theta, alpha in itertools.product((0.5, 0.1, 0.001), (0.01, 0.1, 0.4)):
-        # "does not lower": refuted by a value below the one without subsampling
+        # the claim "does not lower ε" is refuted by an ε below that at θ = 1
         laws = [(silent_law(rate, alpha, 0), silent_law(rate, alpha, 1)) for rate in (theta, 1.0)]
         true, claimed = (
             pure_epsilon(p, q) if pure else hockey_stick(p, q, epsilon=local_epsilon(alpha) / 2.0) for p, q in laws

@@ -1,4 +1,6 @@
-"""Claims of other papers: on vector approximation, objective perturbation (PLR) and two kinds of histograms."""
+"""Claims of other papers, on vector approximation, private logistic regression (PLR) by objective perturbation, and two
+kinds of histograms.
+"""
 
 import itertools
 import math
@@ -19,8 +21,8 @@ def vector_cases(budget_share: float = 0.5) -> Iterator[ClaimCase]:
     exact pure ε, which is the largest log-ratio over all 2^K outputs and all pairs of labels.
 
     Args:
-        budget_share: the share of ε that each bit gets; 1/2 in the vector approximation paper, larger for a control,
-        which must fail.
+        budget_share: the share of ε that each bit gets, 1/2 in the vector approximation paper. With a larger share the
+        claim must fail; this serves as a control.
     """
     for classes, epsilon in itertools.product((2, 3, 5, 8), (0.1, 1.0, 4.0)):
         outputs = np.array(list(itertools.product((0, 1), repeat=classes)))
@@ -42,7 +44,7 @@ class PlrParameters(NamedTuple):
 
 def plr_parameters(epsilon: float, n: int, strength: float) -> PlrParameters:
     """The noise parameter ε' and the additional regularisation Δ of private logistic regression by objective
-    perturbation, by lines 1 to 6 of the stacking paper's Algorithm 1.
+    perturbation. They are computed as in lines 1 to 6 of the stacking paper's Algorithm 1.
 
     ε' = ε - ln(1 + 1/(2nλ) + 1/(16n²λ²)) and Δ = 0, if this ε' is positive; the logarithm pays for the dependence of
     the loss's curvature on one example. Else ε' = ε/2 and Δ = 1/(4n(e^(ε/4) - 1)) - λ.
@@ -74,8 +76,8 @@ def model_log_density(w: Floats, x: Floats, y: Floats, *, strength: float, noise
 
 
 def plr_cases(budget: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of the claim that objective perturbation for logistic regression is ε-private. Each case compares the
-    largest log-ratio found between densities of the released model with ε.
+    """Cases of the claim that objective perturbation for logistic regression is ε-private. Each case compares ε with
+    the largest log-ratio that was found between two densities of the released model.
 
     The data sets have one or two examples in one or two dimensions. Two data sets that are compared differ in the
     features and the label of one example. The log-ratio is the largest on a grid of models, and so a lower bound of the
@@ -83,7 +85,7 @@ def plr_cases(budget: float = 1.0) -> Iterator[ClaimCase]:
     paper's proof.
 
     Args:
-        budget: factor of ε', which sets the noise; above 1 for a control, which must fail.
+        budget: factor of ε', which sets the noise. With a factor above 1 the claim must fail; this serves as a control.
     """
     # models and examples: on a line, and in 16 directions of a plane
     radii = np.geomspace(1e-3, 1e3, 60)
@@ -114,13 +116,13 @@ def reported(count: int, epsilon: float, delta: float, shift: float = 1.0) -> fl
 
 
 def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of the claim that a stability-based histogram is (ε, δ)-private. Each case compares the exact δ(ε) with δ,
-    for two cells between which one example moves. Such a histogram adds Laplace noise of scale 2/ε to the counts of
-    cells that are not empty, and reports those noisy counts that reach the threshold (2/ε) ln(2/δ) + shift.
+    """Cases of the claim that a stability-based histogram is (ε, δ)-private. Each case has two cells, between which one
+    example moves, and compares δ with their exact δ(ε). Such a histogram adds Laplace noise of scale 2/ε to the counts
+    of cells that are not empty, and reports those noisy counts that reach the threshold (2/ε) ln(2/δ) + shift.
 
-    All true counts here are below the threshold. There, given that a cell is reported, its noisy count does not depend
-    on its true count, since Laplace tails are exponential. At larger counts the privacy loss of each cell is at most
-    ε/2. Only a cell that becomes empty costs δ.
+    All true counts here are below the threshold. There, given that a cell is reported, the law of its noisy count does
+    not depend on its true count, since Laplace tails are exponential. At larger counts the privacy loss of each cell is
+    at most ε/2. Only a cell that becomes empty costs δ.
 
     Args:
         shift: the last term of the threshold, 1 in the paper that makes the claim.
@@ -144,7 +146,7 @@ def histogram_rule_cases(noise: float = 1.0) -> Iterator[ClaimCase]:
     ε of the decisions in two cells if one example moves between them or changes its label.
 
     Args:
-        noise: the scale, times ε, of the Laplace noise on each cell's sum of votes; 1 in the paper that makes the
+        noise: ε times the scale of the Laplace noise on each cell's sum of votes; it is 1 in the paper that makes the
         claim.
     """
     grid = np.arange(-2.0, 2.5, 0.5)

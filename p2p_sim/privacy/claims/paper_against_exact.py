@@ -27,8 +27,8 @@ class BoundsRow:
     cluster_size, flip_prob, sampling_rate, delta: n, α, θ, δ.
     epsilon_paper: the bound of Lemma 9; None where the lemma does not apply.
     epsilon_lower, epsilon_upper: the accountant's lower and upper bound.
-    epsilon_closed_form: the least ε for which `sufficient_flip_prob` is at most α, but at most ε₀, the ε of the noisy
-    label alone.
+    epsilon_closed_form: the least ε for which `sufficient_flip_prob` is at most α; or ε₀, the ε of the noisy label
+    alone, if ε₀ is smaller.
     epsilon_gaussian: the ε of the Gaussian limit for large n.
     epsilon_shuffled_lower: ε of the shuffled noisy labels of all users, if all users but one hold the same label.
     """
@@ -48,10 +48,10 @@ class BoundsRow:
 def bounds_table(
     sizes: Sequence[int] = SIZES, rates: Sequence[float] = RATES, flip_prob: float = FLIP_PROB
 ) -> list[BoundsRow]:
-    """Several bounds of the learner's ε side by side, a row for each sampling rate and cluster size n, at δ = 1/n²: the
-    paper's Lemma 9, the accountant's lower and upper bound, the bound of an explicit formula (corrected Theorem 3), the
-    ε of the Gaussian limit for large n, and the ε of a release of all noisy labels, shuffled. The defaults take about
-    10 s.
+    """A table of several bounds of the learner's ε at δ = 1/n², with a row for each sampling rate and cluster size n. A
+    row has the bound of Lemma 9 of the clustering paper, the accountant's lower and upper bound, the bound of an
+    explicit formula (corrected Theorem 3), the ε of the Gaussian limit for large n, and the ε of a release of all noisy
+    labels, shuffled. The defaults take about 10 s.
 
     Args:
         sizes: cluster sizes n. rates: sampling rates θ. flip_prob: α, by default 0.1.
@@ -79,7 +79,7 @@ def bounds_table(
 
 def closed_form_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, delta: float) -> float:
     """The least ε at which an explicit formula proves that the exchange with flip probability α = `flip_prob` is (ε,
-    δ)-label private against the learner; at most ε₀.
+    δ)-label private against the learner, or ε₀ if that is smaller.
 
     The formula is the corrected Theorem 3 (`sufficient_flip_prob`), which gives a sufficient flip probability for each
     (ε, δ). ε₀ is the ε of the noisy label alone.
@@ -122,8 +122,8 @@ def shuffled_epsilon(cluster_size: int, flip_prob: float, delta: float) -> float
     """ε at δ of all n noisy labels, shuffled, if all users but the target hold label 0: a lower bound of the largest ε
     over all data sets.
 
-    The number of noisy ones is X or X + 1, with X ~ Bin(n-1, α) the noisy ones of the other users. The result is the
-    larger ε of the two directions.
+    The number of noisy ones is X or X + 1, where X ~ Bin(n-1, α) is the number of noisy ones of the other users. The
+    result is the larger ε of the two directions (the target's label 0 against 1, and 1 against 0).
     """
     others = OtherUsers(cluster_size, cluster_size - 1, 0, flip_prob).noisy_ones(math.log(delta) - 20.0).probabilities
     # laws of the noisy ones if the target's noisy bit is 0, and if it is 1; then if her label is 0, and if it is 1

@@ -21,7 +21,7 @@ from p2p_sim.privacy.exchange.majority_kernel import Kernel, MajorityKernel
 NUMBERS = (1, 3, 5, 7, 9)
 """Numbers of peers that are compared by default."""
 PARTS = (0.25, 0.5, 0.75)
-"""Shares of users who ask the smaller number of peers, in the mixtures of two numbers that are compared."""
+"""Shares of users who ask the smaller number of peers, for the compared mixtures of two numbers."""
 NO_ERROR = 1e-12
 """An error up to this value counts as none. Sums for errors leave out the smallest and the largest numbers of
 submissions, with at most this probability at each end."""
@@ -33,8 +33,8 @@ class PeersChoice:
     submissions.
 
     peers: (k, probability) for each number k of peers that a user may ask. flip_prob: the smallest α of three digits
-    that meets the target (ε, δ). error: the probability that most submissions do not show the majority's label
-    (`missed`).
+    that meets the target (ε, δ). error: the probability that the commoner label among the submissions is not the
+    majority's label (`missed`).
     """
 
     peers: tuple[tuple[int, float], ...]
@@ -43,7 +43,7 @@ class PeersChoice:
 
     @property
     def requests(self) -> float:
-        """The mean number of peers that a user asks."""
+        """The expected number of peers that a user asks."""
         return sum(k * weight for k, weight in self.peers)
 
 
@@ -59,8 +59,8 @@ def best_peers(
 ) -> list[PeersChoice]:
     """Compares how many peers a user should ask: for each number of peers, and each mixture of two numbers, the
     smallest flip probability α (to three digits) with which the exchange is (ε, δ)-private against the learner, and the
-    probability that most submissions of a cluster then show the wrong label. The choice with the smallest such error
-    comes first.
+    probability that the commoner label among a cluster's submissions is then the wrong one. The choice with the
+    smallest probability of this error comes first.
 
     Args:
         cluster_size: n. sampling_rate: θ. epsilon, delta: the target against the learner. majority: share of a
@@ -83,8 +83,8 @@ def best_peers(
 
 
 def missed(size: int, flip_prob: float, kernel: Kernel, sampling_rate: float, majority: float) -> float:
-    """Probability that most submissions of a cluster do not have the label that the majority of its users hold; a tie
-    counts half. The label of the majority is 1.
+    """Probability that the commoner label among a cluster's submissions is not the label that the majority of its users
+    hold; a tie counts half. The label of the majority is 1.
 
     Args:
         size: n, users of the cluster. flip_prob: α, the probability that a user's noisy label is not her label. kernel:

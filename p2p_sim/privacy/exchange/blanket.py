@@ -4,7 +4,7 @@ There are n users and t submissions, each with the message of an independent uni
 blanket with probability γ, whatever its owner's label is. A message of the blanket is of one of three kinds: evidence
 for one of the target's two labels, evidence for the other label, or evidence for neither. Reveal to the learner
 
-- which submissions carry the same user's message: V different users are *visited*;
+- which submissions carry the same user's message; the V different users whose messages are submitted are *visited*;
 - which users other than the target have a message outside the blanket, and which submissions carry these messages.
 
 Let D visited users remain: those whose message is not revealed to be outside the blanket. The learner does not know who
@@ -20,7 +20,8 @@ probability 1/kinds, `-lose` with probability 1/kinds, else `-rest`; these names
 each of the D messages is repeated is no further evidence. If V = n, this is Lemma 5.3 of Balle et al. (2019) for all n
 messages, shuffled.
 
-The bound grows with V: by Jensen's inequality, replacing Y_V by its mean 1 - e^ε does not raise the expectation.
+The bound grows with V: by Jensen's inequality, replacing Y_V by its mean 1 - e^ε, which gives the bound for V - 1, does
+not raise the expectation.
 
 **The law of V** (`visited`). Each of t ~ Bin(n, θ) submissions carries the noisy label of an independent, uniform user.
 V counts the users whose label is submitted at least once. As the bound grows with V, a block of values of V may count
@@ -66,7 +67,8 @@ def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials:
             return float(_upper_tails(users, sampling_rate, trials)[v])
         return _bounded_tail(v, users, sampling_rate, hit, trials)
 
-    # blocks lie near the mean; by Bernstein, they leave out e^(-60) on either side; a last block ends at V = `users`
+    # blocks lie near the mean; by Bernstein's inequality, they leave out at most e^(-60) on either side; a last block
+    # ends at V = `users`
     mean = users * some(hit, trials)
     reach = math.sqrt(2.0 * mean * -LOG_TAIL) + -LOG_TAIL / 3.0
     low, high = max(0, math.floor(mean - reach)), min(users, math.ceil(mean + reach))
@@ -128,8 +130,8 @@ def _bounded_tail(v: int, users: int, rate: float, hit: float, trials: int) -> f
 
 
 MOST = 400_000
-"""Approximate limit of the number of terms of a sum. It limits the number of blocks into which b, the number of blanket
-messages, is cut."""
+"""Approximate limit of the number of terms of a sum. It limits the number of blocks into which b, the number of the
+other users' messages in the blanket, is cut."""
 BLOCKS = 6, 48
 """The smallest and the largest number of blocks of b for each V, by default."""
 
@@ -175,7 +177,7 @@ class Blanket:
         # of s messages, Bin(s, 1/2) are of the first kind; (keep + lose)·(this number) - due is the sum of worths, less
         # the charge for users who are not visited
         due = (lose * walk.both + rest * (walk.total - walk.both) + self.growth * walk.unseen) * (1.0 - 1e-14)
-        cut = np.floor(due / (keep + lose) * (1.0 - 1e-13)) + 1.0  # a tie is let in, so that rounding is charged
+        cut = np.floor(due / (keep + lose) * (1.0 - 1e-13)) + 1.0  # a tie is let in; rounding is charged below
         gain = (keep + lose) * walk.both / 2.0 * _at_least(cut - 1.0, walk.both - 1.0)
         loss = due * _at_least(cut, walk.both)
         excess = np.maximum(gain - loss, 0.0) + 1e-11 * (gain + loss)
@@ -185,12 +187,13 @@ class Blanket:
 
 @dataclass(frozen=True)
 class _Walk:
-    """The parts of the bound's sum that do not depend on ε: arrays (terms,) over V, b and s.
+    """The parts of the bound's sum that do not depend on ε: arrays (terms,) with an entry for each term of a sum over
+    V, b and s.
 
     both: s, how many messages are evidence for one of the two labels. total: b + 1, how many messages belong to the
         blanket, where b is the first of its block.
-    unseen: the charge for users who are not visited, in units of e^ε - 1: (n - V)γ/k times (b + 1)/(the block's last b
-        + 1).
+    unseen: the charge for users who are not visited, in units of e^ε - 1: (n - V)γ/k times (b + 1)/(b' + 1), where b'
+        is the last b of its block.
     weights: the term's probability times k/(b+1). slack: factor for the rounding of the whole sum.
     lost: probability left out of the laws of V and b.
     tiny: probability left out of the law of s, times the largest weight of a message, which is about k = `kinds`.

@@ -15,11 +15,13 @@ from p2p_sim.privacy.randomized_response import Crossing, local_flip_prob
 def calibrate_flip_prob(
     sizes: Iterable[int], num_classes: int, sampling_rate: float, epsilon: float, delta: float
 ) -> float:
-    """The smallest flip probability α of three digits at which the learner's (ε, δ) is certified in every cluster.
+    """The smallest flip probability α with three significant digits at which the learner's (ε, δ) is certified in every
+    cluster.
 
-    Bisection is correct, since at fixed ε the largest δ over data sets does not increase in α. The reason is that more
-    flips are a post-processing of the target's bit and a mixture over the others' labels. Every distinct cluster size
-    is evaluated. The result is 0, or at least approximately 1e-6.
+    Bisection is correct, since at fixed ε the largest δ over data sets does not increase in α. The reason: a larger α
+    is the same as further flips after the first ones. For the target's bit, further flips are post-processing. For the
+    other users' bits, they mix over data sets; the δ of a mixture is at most the largest δ over data sets. Every
+    distinct cluster size is evaluated. The result is 0, or at least approximately 1e-6.
 
     Args:
         sizes: cluster sizes, each at least 2. num_classes: K. sampling_rate: θ in (0, 1].
@@ -39,7 +41,8 @@ def calibrate_flip_prob(
 def smallest_flip_prob(
     certified: Callable[[float, int], bool], sizes: Iterable[int], num_classes: int, epsilon: float
 ) -> float:
-    """The smallest α of three digits at which a privacy target is certified in every cluster; 0 if noise is not needed.
+    """The smallest α with three significant digits at which a privacy target is certified in every cluster; 0 if noise
+    is not needed.
 
     Args:
         certified: whether the target is certified at (α, cluster size); must stay true as α grows.
@@ -60,8 +63,8 @@ def smallest_flip_prob(
 
 
 def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterable[int], epsilon: float) -> float:
-    """The least noise that suffices: the largest ε₀ of the noisy labels, to three digits, at which a privacy target is
-    certified in every cluster.
+    """The least noise that suffices: the largest ε₀ of the noisy labels, to three significant digits, at which a
+    privacy target is certified in every cluster.
 
     The result is at least ε and at most max(ε, 100). Cluster sizes are tried in ascending order; if the value found so
     far is not certified for a size, it is lowered for this size by bisection. So the result is certified for the last
@@ -87,7 +90,8 @@ def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterab
 def calibrate_each(
     sizes: Iterable[int], num_classes: int, sampling_rate: float, epsilon: float, delta: float
 ) -> dict[int, float]:
-    """For each distinct cluster size, the smallest certified α of three digits: larger clusters need less noise.
+    """For each distinct cluster size, the smallest certified α with three significant digits. Larger clusters need less
+    noise.
 
     Args:
         sizes: cluster sizes, each at least 2. num_classes: K. sampling_rate: θ. epsilon, delta: the learner's target.
@@ -100,7 +104,7 @@ def calibrate_each(
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A sampling rate θ, the smallest α that meets a target (ε, δ) there, and the utility bound at this θ and α."""
+    """A sampling rate θ, the smallest α that meets a target (ε, δ) at this θ, and the utility bound at this θ and α."""
 
     sampling_rate: float
     flip_prob: float
@@ -133,7 +137,8 @@ def best_sampling_rate(
 
 
 def smallest_of_three_digits(certified: Callable[[float], bool], low: float, high: float) -> float:
-    """The smallest value of three digits in (low, high] that is certified; `high` itself if no smaller one is.
+    """The smallest value with three significant digits in (low, high] that is certified; `high` itself if no smaller
+    one is certified.
 
     It is found by bisection above max(low, 1e-6). Therefore `certified` must stay true as values grow.
     """
@@ -141,8 +146,8 @@ def smallest_of_three_digits(certified: Callable[[float], bool], low: float, hig
 
 
 def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) -> Crossing:
-    """Bisection over the numbers of three significant digits: two neighbouring numbers, between which `goes_up` turns
-    from true to false.
+    """Two neighbouring numbers with three significant digits, between which `goes_up` turns from true to false. They
+    are found by bisection.
 
     The result has the smaller number first, under the name `above` (`goes_up` is true there, so the search went on
     above it), then the larger one, under the name `below` (`goes_up` is false there). At the ends they may be `low` and
@@ -163,8 +168,8 @@ def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) 
 
 
 def few_digits(flip_prob: float, num_classes: int) -> float:
-    """The flip probability rounded up to four digits; to more digits if it would else exceed (K-1)/K, with K the number
-    of classes.
+    """The flip probability rounded up to four significant digits, or to more digits if it would otherwise exceed
+    (K-1)/K, where K is the number of classes.
     """
     for digits in range(4, 18):
         rounded = float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal_from_float(flip_prob))

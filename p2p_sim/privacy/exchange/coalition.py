@@ -24,7 +24,7 @@ enumerated."""
 
 def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, epsilon: float) -> Bracket:
     """A lower and an upper bound of the δ(ε) of a coalition (the learner and c members of the cluster), if no member
-    asked the target. This is the largest δ over all data sets.
+    asked the target. δ(ε) is the largest δ over all data sets.
 
     In small clusters (up to 40 non-members and 4 members) all cases are enumerated: which other users the members
     asked, and which noisy labels they got. The bounds then differ by rounding alone. In large clusters the lower bound
@@ -82,8 +82,8 @@ def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, m
     """An upper bound of the coalition's ε at δ over all data sets, if no member asked the target.
 
     For the bound, the noisy bits of c others, and which submissions carry these bits, are revealed to the members. This
-    is at least what the members know, since by asking they learn at most c bits. The bound is ε₀, the ε of the noisy
-    label alone, if no other user remains.
+    reveals at least what the members know, since by asking they learn at most c bits. The bound is ε₀, the ε of the
+    noisy label alone, if no other user remains.
 
     Args:
         cluster_size: n. flip_prob: α. sampling_rate: θ. members: c, 0 to n-1. delta: δ in (0, 1).
@@ -117,8 +117,9 @@ def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float
     other users they got. The δ of a data set is the mean over its cases, and the largest δ is taken.
 
     Rounding, with u = 2^-53: the probability of a case is a product of the probability of how many users the members
-    asked (off by 4u for each member), a ratio of whole numbers, and two binomial probabilities with at most 5 values
-    each. A data set has up to 75 cases, whose terms are summed. 2e-13 is more than the relative error of this mean.
+    asked (off by 4u for each member), a ratio of whole numbers, and two probabilities from binomial laws with at most 5
+    values each. A data set has up to 75 cases, whose terms are summed. 2e-13 is more than the relative error of this
+    mean.
 
     Args:
         n: cluster size. alpha: flip probability α. theta: sampling rate θ. members: c, at most 4.

@@ -2,8 +2,8 @@
 
 Terms of this and the neighbouring modules: *sources* are the users whose noisy bits the submissions can carry. A data
 set is given by its *ones*, the number m of users besides the target who hold label 1. *Noisy ones* (X) are the users
-besides the target, with either label, whose noisy bit is 1. A *direction* is the target's label whose law of what the
-learner sees comes first in the divergence δ.
+besides the target, with either label, whose noisy bit is 1. The divergence δ compares two laws of what the learner
+sees, one for each label of the target; a *direction* says which label's law comes first.
 """
 
 import math
@@ -123,8 +123,8 @@ class DeltaEvaluator:
         s, tail = self.setting, self.submissions.log_tail
         if math.isinf(tail):
             return True
-        # columns: values of X that a table sums over, near the mean of X at m = 0 or, if submissions are not single
-        # labels (a kernel), near half the others
+        # columns: values of X over which a table sums. They lie near the mean of X at m = 0. If submissions are not
+        # single labels (there is a kernel), they lie near half the number of others.
         most, world, others = max(self.submissions.counts), s.world(0), s.sources - 1
         mean = others * s.flip_prob if world.kernel is None else others / 2.0
         low, high = bernstein_window(mean, others * s.flip_prob * (1.0 - s.flip_prob), others, tail)
@@ -145,16 +145,16 @@ class DeltaEvaluator:
         """
         s, log_tail = self.setting, -math.inf
         if self.change > NARROW or s.sources > SUMMED_IN_FULL or s.trials > TABULATED:
-            # a truncated probability enters δ with a factor of up to e^ε₀; at this limit each changes δ by some
-            # e^-14 = 1e-6 of it, which the bounds charge
+            # a truncated probability enters δ with a factor of up to e^ε₀; at this limit each one changes δ by
+            # approximately e^-14 = 1e-6 of δ, and the bounds include this change
             log_tail = max(self.log_delta - 14.0 - local_epsilon(s.flip_prob), _LEAST_TAIL)
         return SubmissionCounts.of(
             s.trials, s.rate, s.sources, log_tail=log_tail, log_delta=self.log_delta, change=self.change
         )
 
     def bounds(self, views: Views, epsilon: float, ends: Sequence[bool] = (False, True)) -> list[Floats]:
-        """Bounds of δ(ε) in each data set, one array (data sets, 2 directions) for each entry of `ends`; (1, 2), of
-        zeros, if δ is 0 in all data sets, as ε is at least ε₀.
+        """Bounds of δ(ε) in each data set, one array (data sets, 2 directions) for each entry of `ends`. If δ is 0
+        in all data sets, because ε is at least ε₀, each array is (1, 2) and holds zeros.
 
         Direction 0 is evidence that the target's label is 0, direction 1 that it is 1.
 
@@ -166,9 +166,9 @@ class DeltaEvaluator:
         if coefficients.keep == 0.0:
             return [np.zeros((1, 2)) for _ in ends]
         bounds = views.deltas(coefficients, ends)
-        # δ is at most Pr[the target's label is submitted] times δ of her noisy label alone. This is joint convexity,
-        # given whether her label is submitted: that does not depend on labels, and if it is not submitted, nothing is
-        # learnt.
+        # δ is at most Pr[the target's label is submitted] times δ of her noisy label alone. This follows by joint
+        # convexity from two cases, her label is submitted or not: which case occurs does not depend on labels, and in
+        # the second case nothing is learnt about her.
         direct = outward(0.0, coefficients.keep * (1.0 + coefficients.relative_error)).upper
         cap = self.setting.exposed.upper * direct * (1.0 + 2.0**-50) + SUBNORMAL
         return [np.minimum(bound, cap) if upper else bound for bound, upper in zip(bounds, ends, strict=True)]
@@ -271,8 +271,8 @@ _single_views = lru_cache(maxsize=16)(_views)
 
 
 def rough_log_delta(attained: Callable[[float], float]) -> float:
-    """The logarithm of a rough δ, for a δ that is not known yet. It is approximate, and may lie above ln δ if δ is
-    below e^-690. It is used to decide which probabilities are so small beside δ that sums may leave them out.
+    """The logarithm of a rough δ, for a δ that is not known yet. The result is approximate, and may lie above ln δ
+    if δ is below e^-690. It is used to decide which probabilities are so small beside δ that sums may leave them out.
 
     How it is found: a guess x of ln δ is lowered until a sum whose omissions suit the guess gives a lower bound of δ
     that is not small beside e^x. If no positive δ is found, as δ is too small for double precision, the result is

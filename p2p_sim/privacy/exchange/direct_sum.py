@@ -59,7 +59,7 @@ _TOGETHER = 150_000
 affects only speed."""
 _BELOW = 16.0
 """Summing over some values of X only has an error whose ln is at most `log_tail` minus this number. This error is small
-against that of a truncation."""
+against the error of a truncation."""
 Ints = NDArray[np.int64]
 
 
@@ -102,17 +102,17 @@ class OtherUsers:
         """The law of X, how many users besides the target have the noisy label 1, near the mean of X, at multiples of
         `step` only; also bounds of the rounding errors of the probabilities.
 
-        X = known_ones + ones - Bin(ones, α) + Bin(zeros, α). Here `ones` and `zeros` are the numbers of other users
-        with label 1 and 0 whose noisy label the learner does not know; known_ones is the number of known noisy labels
-        that are 1. The probabilities are Pr[X = x], not multiplied by `step`. Flips among the ones are counted, since
-        1-α would be rounded.
+        X = known_ones + ones - Bin(ones, α) + Bin(zeros, α). Here `ones` and `zeros` are how many other users with
+        label 1, and how many with label 0, have a noisy label that the learner does not know; known_ones is the number
+        of known noisy labels that are 1. The probabilities are Pr[X = x], not multiplied by `step`. Flips among the
+        ones are counted, since 1-α would be rounded.
 
         The relative error comes from three steps; u = 2^-53. First, the two binomial laws, each on K values k. The
-        products for two values k and k' share all roundings but those of the steps between k and k', 6u|k-k'|.
-        Normalising divides the value at k by the sum over all k', and E|k'-mean| is at most the standard deviation. So
-        the error at k is at most 6u (the largest |k-mean| + the deviation) + (K+2)u, which here is less than
-        (K+1) · 16u. Second, the convolution of the two laws, on L and L' values, keeps their relative errors and adds
-        (min(L, L') + 1)u. Third, underflow changes each value by at most 2L + 2L' + min(L, L') times 2^-1074.
+        products for two values k and k' share all roundings except those of the steps between k and k', which are at
+        most 6u|k-k'|. Normalising divides the value at k by the sum over all k', and E|k'-mean| is at most the standard
+        deviation. So the error at k is at most 6u (the largest |k-mean| + the deviation) + (K+2)u, which here is less
+        than (K+1) · 16u. Second, the convolution of the two laws, on L and L' values, keeps their relative errors and
+        adds (min(L, L') + 1)u. Third, underflow changes each value by at most 2L + 2L' + min(L, L') times 2^-1074.
 
         Args:
             log_tail: values too far from the mean are left out; their probability is at most 6 exp(log_tail). -inf: no
@@ -240,9 +240,9 @@ class DirectViews:
 
         Args:
             worlds: the users besides the target in each data set, all with the same S. submissions: the numbers t, with
-            their weights. sparse: sum over multiples of a number h only, h times each, which is faster; all data sets
-            must have equally many users with unknown noisy labels. A probability is then off by what is skipped, and by
-            h times what is left out of X; therefore only exp(log_tail)/h is left out of X.
+            their weights. sparse: sum over multiples of a number h only, and multiply by h, which is faster; all data
+            sets must have equally many users with unknown noisy labels. A probability is then off by what is skipped,
+            and by h times what is left out of X; therefore only exp(log_tail)/h is left out of X.
         """
         log_tail, positive = submissions.log_tail, np.array(submissions.counts) > 0
         counts = [t for t in submissions.counts if t > 0]
@@ -274,8 +274,8 @@ class DirectViews:
     ) -> list[Floats]:
         """Lower or upper bounds of δ(ε), the sum over all that the learner may see of max(0, keep·p - lose·q).
 
-        p and q are the probabilities with the target's noisy label 0 and 1, and the reverse in the second direction.
-        keep = 1-α-αe^ε and lose = (1-α)e^ε - α account for the flip of her label.
+        p and q are the probabilities if the target's noisy label is 0, and if it is 1; in the second direction p and q
+        are exchanged. keep = 1-α-αe^ε and lose = (1-α)e^ε - α account for the flip of her label.
 
         Args:
             coefficients: keep and lose at ε, both positive, and a bound of the relative rounding error of keep. ends:
@@ -342,8 +342,9 @@ def _tables(
 
     Args:
         world: gives S, and how submissions depend on the noisy labels, in all data sets. counts: the numbers t,
-        ascending. laws: the law of X for each data set, at multiples of `step`, where each probability is multiplied by
-        `step`. log_tail: values of k are left out at each end with a probability of about exp(log_tail - 12).
+        ascending. laws: the law of X for each data set, at multiples of `step`; this function multiplies each
+        probability by `step`. log_tail: values of k are left out at each end with a probability of about
+        exp(log_tail - 12).
     """
     # `step` times the probabilities of X, (J, worlds)
     low = min(laws, key=lambda law: law.first).first

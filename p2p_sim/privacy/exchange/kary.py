@@ -213,8 +213,8 @@ class KaryExchange(Accountant):
         )
 
     def _attained(self, epsilon: float) -> float:
-        """A lower bound of δ(ε), from data sets in which all others hold a third class, and a learner who looks at one
-        number only.
+        """A lower bound of δ(ε), from a learner who looks at one number only, and from data sets in which all users
+        except the target hold a third class. This class is neither of the two labels of the target that are compared.
 
         This number is the count of submissions with the target's label, the count of those with the label that hers is
         compared with, or the difference of the two counts; the largest bound is taken. It is 0 for two classes, or if
@@ -255,8 +255,8 @@ class ShuffledLabels(KaryExchange):
 
 @dataclass(frozen=True)
 class FetchedLabels(KaryExchange):
-    """Privacy of a label among K classes, if there are exactly t submissions, each with the noisy label of a uniform
-    user.
+    """Privacy of a label among K classes, if there are exactly t submissions, each with the noisy label of a uniformly
+    random user.
 
     The lower bound of δ(ε) is 0.
     submissions: t, at least 0; may be more than n.

@@ -1,21 +1,23 @@
 """Lower bounds of δ for the exchange with K classes: the law of a statistic in one data set, by Fourier series.
 
-In this data set all others hold a third class z, and the target's label changes from x to x'. Of the t ~ Bin(n, θ)
-submissions, k carry x and k' carry x'. Any statistic d = w k - w' k' with weights w and w' is a post-processing of the
-submissions, so its hockey-stick divergence is a lower bound of δ. Let N of the noisy labels be x, and N' be x'. Given
-these, each user independently adds w to d with probability θN/n, -w' with probability θN'/n, and else 0:
+In this data set the target's label changes from class x to class x', and all other users hold a third class. Of the t
+submissions, t ~ Bin(n, θ), k carry x and k' carry x'. Any statistic d = w k - w' k' with weights w and w' is a
+post-processing of the submissions, so its hockey-stick divergence is a lower bound of δ. Let N of the noisy labels be
+x, and N' be x'. Given N and N', each user independently adds w to d with probability θN/n, -w' with probability θN'/n,
+and else 0:
 
     E e^(iud) = (1 + θ N/n (e^(iwu) - 1) + θ N'/n (e^(-iw'u) - 1))^n.
 
-The numbers of others that count in N and in N' are multinomial, with probability α' = α/(K-1) each. The target adds 1
-to N, to N' or to neither.
+Each other user counts in N with probability α' = α/(K-1), and in N' with the same probability, so that their numbers
+are multinomial. The target adds 1 to N, to N' or to neither.
 
 Rounding, with η = 2^-53: powers are taken by squaring. No base has a modulus above one, and a product of complex
 numbers has a relative error of at most √5·η (Brent, Percival and Zimmermann 2007). So the power adds less than 3nη, and
 an error of its base counts n times. The relative error of NumPy's complex expm1 is below 4η; this is measured, not
-proved. So each term is off by less than (64 + 8n)η; the sum over P pairs of counts adds Pη. The series has M values,
-which are averaged, so that a probability has the same error as a value. `_DOUBT` charges four times this error for each
-of the M probabilities.
+proved. So each such power is off by less than (64 + 8n)η. A value of the series, E e^(iud) at one frequency u, is the
+weighted mean of such powers over P pairs (N, N'); the sum over the pairs adds Pη. A probability of d is an average of M
+such values, each times a number of modulus one, so that it has the same error as one value. `_DOUBT` charges four times
+this error for each of the M probabilities.
 """
 
 import math
@@ -33,11 +35,11 @@ LOG_TAIL = -42.0
 WEIGHTS = ((1, 1), (1, 0), (0, 1))
 """The pairs (w, w') of the statistics that are tried."""
 MOST = 40_000_000
-"""Largest number of terms of a statistic, with three terms for each pair (N, N') and frequency. A statistic that needs
-more is left out."""
+"""Largest number of terms that may be computed for a statistic. There are three terms for each pair (N, N') and each
+frequency u. A statistic that needs more terms is left out."""
 LOG_NOTHING = -50.0
-"""A term of the series is left out if the logarithm of its size is below this number. Each such term adds to the stated
-error."""
+"""A value of the series is left out if the logarithm of its estimated size is below this number. Each such value adds
+to the stated error."""
 _DOUBT = 4.0
 """Factor by which the stated error of a value of the series exceeds the measured and proved error."""
 Complex = NDArray[np.complex128]
@@ -48,7 +50,7 @@ class Statistic:
     """The law of a statistic of the submissions under each of the target's two labels.
 
     first, second: (M,) probabilities of the statistic's values if the target's label is x, and if it is x'.
-    error: largest error of a sum of any of these probabilities.
+    error: largest error of the sum of some probabilities under one label, whichever of them are added up.
     """
 
     first: Floats
@@ -108,8 +110,8 @@ def _law(users: int, classes: int, flip_prob: float, rate: float, *, up: int, do
         rise, fall = rate * np.expm1(1j * up * u) / users, rate * np.expm1(-1j * down * u) / users
         moved = counts[0] * rise + counts[1] * fall
         size = 0.5 * users * np.log1p(np.maximum(2.0 * moved.real + moved.real**2 + moved.imag**2, -1.0 + UNIT)).max()
-        # the target changes the base 1 + z by at most 2/n, and so n ln|1 + z| by 4 if |1 + z| >= 1/2; if |1 + z| < 1/2,
-        # the term is below (0.51)^200 anyway
+        # the target changes the base (a complex number 1 + z) by at most 2/n. If |1 + z| >= 1/2, this changes
+        # n ln|1 + z| by at most 4; if |1 + z| < 1/2, the power is below (0.51)^200 anyway
         if size < LOG_NOTHING and users >= 200:
             missing += 2.0 * math.exp(LOG_NOTHING + 5.0)
             continue

@@ -138,11 +138,11 @@ class LabelExchange(OneCluster):
         return "exact, over all data sets" if self.setting.searched_in_full else "certified over all data sets"
 
     def privacy_loss_pmfs(self, ones: int) -> ViewLaws:
-        """The two laws of what the learner sees in one data set, with the target's label 0 and with 1: two dicts from
-        (t submissions, k ones among them) to the probability.
+        """The two laws of what the learner sees in one data set, if the target's label is 0 and if it is 1: two dicts
+        from (t submissions, k ones among them) to the probability.
 
         They determine δ(ε) of this data set. The logarithms of the probabilities can be passed to the library
-        dp-accounting to make a privacy loss distribution. Then state both directions: the library's default
+        dp-accounting to make a privacy loss distribution. In that case, state both directions: the library's default
         `symmetric=True` looks at one direction only, and here δ may differ between the two.
 
         Args:
@@ -162,9 +162,9 @@ class LabelExchange(OneCluster):
         return laws
 
     def attained_pair(self) -> AttainedPair | None:
-        """Two laws of what the learner sees, with the target's label 0 and with 1, if all other users hold label 0:
-        arrays of probabilities of the same outcomes, and a bound of their relative error. Lower bounds of ε for several
-        releases together are computed from such pairs.
+        """Two laws of what the learner sees if all other users hold label 0, one for the target's label 0 and one for
+        1: arrays of probabilities of the same outcomes, and a bound of their relative error. Lower bounds of ε for
+        several releases together are computed from such pairs.
 
         An outcome is (t submissions, ones among them). Neighbouring values of t form a block: if more labels are
         submitted than the block's smallest t, the learner is assumed to see only this smallest number, which can only

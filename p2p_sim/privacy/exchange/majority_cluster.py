@@ -2,10 +2,10 @@
 
 Let S be the number of users. A data set is given by a number m: how many of the S - 1 users besides the target hold
 label 1. As the labels may be swapped, m up to half suffices. The δ of any m is a lower bound of the largest δ. For the
-upper bound *reveal* the noisy bits of b others to the learner. For m = m'..m'+b these b others are m - m' users with
-label 1 and b - (m - m') users with label 0. Then an exchange remains in which m' of the other S - 1 - b users hold
-label 1. A *kernel* gives the probability that a submission is a 1. One `dominating_kernel`, p̃, dominates the kernels
-of all these exchanges:
+upper bound *reveal* the noisy bits of b others to the learner. For each m from m' to m'+b, let these b others be m - m'
+users with label 1 and b - (m - m') users with label 0. Then an exchange remains in which m' of the other S - 1 - b
+users hold label 1. A *kernel* gives the probability that a submission is a 1. One `dominating_kernel`, p̃, dominates
+the kernels of all these exchanges:
 
     max over m = m'..m'+b of  δ_{S,m}(ε)  <=  δ(ε) of S - 1 - b others, m' of them with label 1, and the kernel p̃.
 
@@ -50,7 +50,9 @@ _COARSE = 0.25
 
 
 class BlockEvaluator(DeltaEvaluator):
-    """An evaluator of δ that always uses tail probabilities, which are faster than tables for one data set at few ε."""
+    """An evaluator of δ that always uses tail probabilities, which are faster than tables if δ is computed for one data
+    set at few ε.
+    """
 
     direct = False
 
@@ -125,12 +127,12 @@ class MajorityCluster(MajoritySources):
         """An estimate, in two parts, of the variance that hides the target's label if m = `ones` other users hold label
         1; it only guides searches for ε and data sets.
 
-        The two values, for each of S users, are D S/t from the random choice of peers and α(1-α) from the flips. S is
-        the number of users whose noisy labels can be submitted, t the expected number of submissions, and D =
-        g(1-g)/g'². g is the probability that a submission is a 1, as a function of the share of noisy labels that are
-        1; it is taken at the mean share. Dividing by g'² turns the variance of a submission into that of an estimate of
-        the share. In the Gaussian limit ε is approximately √(2 ln(1/δ)) / √V, where V is S times the sum of the two
-        values.
+        One part, D S/t, comes from the random choice of peers, and the other, α(1-α), from the flips; both are for one
+        of S users. S is the number of users whose noisy labels can be submitted, t the expected number of submissions,
+        and D = g(1-g)/g'². g is the probability that a submission is a 1, as a function of the share of noisy labels
+        that are 1; it is taken at the mean share. Dividing by g'² turns the variance of a submission into that of an
+        estimate of the share. In the Gaussian limit ε is approximately √(2 ln(1/δ)) / √V, where V is S times the sum of
+        the two values.
         """
         p, load = self._share(ones), self.trials * self.rate / self.sources
         [share], [rest] = self.kernel.shares(np.array([p]), 1)
@@ -227,7 +229,7 @@ class MajorityCluster(MajoritySources):
 
     def _worst(self, exact: DeltaEvaluator, epsilon: float) -> int:
         """The number m of others with label 1 for which δ(ε) is largest, of those m that are looked at. δ is compared
-        slightly below ε, by a millionth of it, since at ε itself δ may be 0 for every m.
+        at a value that is smaller than ε by a millionth of ε, since at ε itself δ may be 0 for every m.
 
         In clusters of up to 256 users, with δ summed from tables, all m are compared. In others nine evenly spaced m
         are compared, so that the true worst m may be missed.

@@ -1,11 +1,12 @@
 """The accountant of an exchange in which users submit the majority of several peers' noisy labels.
 
-Each user asks k peers and submits the majority of their noisy labels with probability θ; k is odd, and fixed or drawn.
-`majority_kernel` has the proofs that are special to majorities; `majority_cluster` bounds δ over all data sets.
+Each user asks k peers and submits the majority of their noisy labels with probability θ; k is odd; it is either fixed
+or drawn by each user. `majority_kernel` has the proofs that are special to majorities; `majority_cluster` bounds δ over
+all data sets.
 
 **Other observers.** Whatever an observer sees is computed from noisy labels, which are drawn once. So ε₀, the ε of the
-noisy label alone, holds for every observer; for an eavesdropper it is exact (`Eavesdropper`). A peer who does not see
-the release knows the target's noisy label only if she asked for it (`Peer`). For a coalition see
+noisy label alone, holds for every observer; for an eavesdropper this ε is exact (`Eavesdropper`). A peer who does not
+see the release knows the target's noisy label only if she asked for it (`Peer`). For a coalition see
 `rivals.majority_coalition`.
 
 >>> from p2p_sim.privacy import MajorityExchange
@@ -36,7 +37,7 @@ PeerWeights = tuple[tuple[int, float], ...]
 """(k, probability) for each number k of peers that a user may ask."""
 Peers = int | Mapping[int, float] | PeerWeights
 _UNITY = 1e-9
-"""Largest distance from 1 of the sum of the probabilities of all k."""
+"""The largest distance from 1 that the sum of the probabilities of all k may have."""
 
 
 @dataclass(frozen=True)
@@ -126,10 +127,12 @@ def peer_weights(peers: Peers) -> PeerWeights:
 def calibrate_majority(
     sizes: Iterable[int], *, sampling_rate: float, peers: Peers, epsilon: float, delta: float
 ) -> float:
-    """The smallest flip probability α of three digits at which the learner's (ε, δ) is certified in every cluster.
+    """The smallest flip probability α with three significant digits at which the learner's (ε, δ) is certified in every
+    cluster.
 
-    Bisection is correct, since δ does not increase in α. The reason is that more flips are a post-processing of the
-    target's bit and a mixture over the others' labels.
+    Bisection is correct, since δ does not increase in α. The reason: a larger α is the same as further flips after the
+    first ones. For the target's bit, further flips are post-processing. For the other users' bits, they mix over data
+    sets; the δ of a mixture is at most the largest δ over data sets.
 
     Args:
         sizes: cluster sizes, each at least 2. sampling_rate: θ. peers: k, or the probability of each k.

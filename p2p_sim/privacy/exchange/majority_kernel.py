@@ -6,34 +6,36 @@ first, the probability is g(N/n), where g is a mixture of the g_k. g is increasi
 Given N, submissions are independent. The label exchange is the case k = 1, where g(p) = p.
 
 **Most facts of the label exchange need only that g increases.** Let A and B be the laws of the number of ones among t
-submissions if the target's noisy bit is 0 and 1, respectively. This number is a sufficient statistic. The binomial
-kernel is totally positive in (ones, N), so that B/A is monotone, and the learner's best event is "fewer than so many
-ones" or its complement. δ given t does not decrease in t. Fresh peers in further rounds are further submissions. By
+submissions if the target's noisy bit is 0 and 1, respectively. The learner needs no more than this number, since given
+N the submissions are independent and equally distributed. The binomial kernel is totally positive in (ones, N), so that
+B/A is monotone, and the learner's best event is "fewer than j ones" for some j, or its complement. δ given t does not
+decrease in t, since the learner may ignore submissions. Fresh peers in further rounds are further submissions. Because
 g(1-p) = 1 - g(p), swapping the labels maps data sets onto each other. Let X be the number of ones among the other noisy
 bits. The module `direct_sum` sums over some values of X only; its error bound uses the number of users on whose bits
 the submissions depend, which is at most k t.
 
-**One fact needs a linear g:** a submission fetched from a source whose bit is revealed can be told apart, and leaves a
-smaller exchange. For other g, the following comparison replaces this fact:
+**One fact needs a linear g:** the learner can tell apart the submissions that were fetched from sources whose bits are
+revealed, and the other submissions form a smaller exchange. For other g, the following comparison replaces this fact:
 
 *Comparison.* Let the law of X be log-concave. Given X = x, let a submission be a 1 with probability p(x) or, in another
 exchange, p̃(x); both increase in x. If
 
     p̃(x+1)/p̃(x) >= p(x+1)/p(x)   and   (1-p̃(x+1))/(1-p̃(x)) <= (1-p(x+1))/(1-p(x))   for all x,
 
-then δ(ε) of p is at most that of p̃, at every ε and t, in both directions. *Proof.* For x₁ < x₂ both inequalities also
-hold for x₂ against x₁. So p(x) = a + c p̃(x) at these two points with c > 0, a >= 0 and a + c <= 1: each submission
-under p is a post-processing of one under p̃. So compare the test "fewer than k ones" under p, with power F(x), to the
-randomised threshold test under p̃ with the same power at one of these two points, which is the best test by Neyman and
-Pearson. For telling x₁ from x₂, the test under p is no better. Now δ is the largest of Σ_x ψ(x) F(x) over tests, where
-ψ(x) = keep·Pr[X = x] - lose·Pr[X = x-1]. ψ changes its sign once, from + to -, since X is log-concave. Let x* be the
-last x with ψ(x) >= 0, and take the test under p̃ whose power at x* is F(x*). Its power is at least F(x) where x < x*
-and at most F(x) where x > x*. So the sum is at least as large. In the other direction the signs of ψ and the events are
-swapped.
+then δ(ε) of p is at most that of p̃, at every ε and t, in both directions. *Proof.* By multiplication over successive
+x, both inequalities also hold for x₂ against x₁ if x₁ < x₂. So p(x) = a + c p̃(x) at these two points, for some c > 0
+and a >= 0 with a + c <= 1: each submission under p is a post-processing of one under p̃. Under p, take the test "fewer
+than j ones", with power F(x). Under p̃, take the randomised threshold test that has the same power at one of these two
+points; it is the best test by Neyman and Pearson. So the test under p is no better for telling x₁ from x₂. Now δ is the
+largest of Σ_x ψ(x) F(x) over tests, where ψ(x) = keep·Pr[X = x] - lose·Pr[X = x-1]. ψ changes its sign once, from + to
+-, since the law of X is log-concave. Let x* be the last x with ψ(x) >= 0, and take the test under p̃ whose power at x*
+is F(x*). Its power is at least F(x) where x < x* and at most F(x) where x > x*. So the sum is at least as large. In the
+other direction the signs of ψ and the events are swapped.
 
 *Revealed bits.* Let the noisy bits of b of S sources be revealed, and let r of these bits be ones. A submission is then
-a one with probability g((r + x)/S), where x is the number of ones among the other bits. `dominating_kernel` passes the
-comparison with r = 0..b at once. If g is linear, the result is x/(S-b), as in the exchange among S-b sources.
+a one with probability g((r + x)/S), where x is the number of ones among the other bits. The kernel that
+`dominating_kernel` returns satisfies the conditions of the comparison for all r = 0..b at once. If g is linear, the
+result is x/(S-b), as in the exchange among S-b sources.
 """
 
 import math
@@ -132,7 +134,7 @@ class MajorityKernel(SmoothKernel):
         return Shares(self.majority(p, q), self.majority(q, p))
 
     def majority(self, p: Floats, q: Floats) -> Floats:
-        """g(p), elementwise: the probability that most of a user's peers have the noisy label 1. q is 1-p."""
+        """g(p), elementwise: the probability that more than half of a user's peers have the noisy label 1. q is 1-p."""
         total = np.zeros_like(p)
         for k, weight in self.weights:
             for ones in range((k + 1) // 2, k + 1):
@@ -182,8 +184,8 @@ class TabulatedKernel(Kernel):
 
 
 def dominating_kernel(kernel: Kernel, sources: int, *, revealed: int, first: int, last: int) -> TabulatedKernel | None:
-    """A law of submissions that is at least as bad for privacy as the given one, whatever the noisy labels of b users
-    are that are told to the learner.
+    """A law of submissions that is at least as bad for privacy as the given one if the noisy labels of b users are told
+    to the learner, whatever these labels are.
 
     So one evaluation of δ certifies all data sets that differ in these b users. If r of their labels and x of the
     others are 1, a submission is a 1 with probability g((r + x)/S). The result is a table of a probability p̃(x) by x
@@ -204,7 +206,7 @@ def dominating_kernel(kernel: Kernel, sources: int, *, revealed: int, first: int
     middle = count // 2
     value = centre = float(share[middle] / (share[middle] + rest[middle + revealed]))
     above, below = [], []
-    # upwards p̃ is multiplied by `rise`, or 1-p̃ by `fall`, whichever gives the larger p̃; 4u for rounding
+    # upwards p̃ is multiplied by `rise`, or 1-p̃ by `fall`, whichever gives the larger p̃; 4 UNIT is added for rounding
     for more, less in zip(rise[middle:].tolist(), fall[middle:].tolist(), strict=True):
         value = max(value * more, 1.0 - (1.0 - value) * less + 4.0 * UNIT)
         above.append(value)

@@ -37,9 +37,9 @@ def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> li
     """For each ε a certified δ that holds in each of the given clusters, from a table with a δ for each number of
     submissions; None if there is no such table.
 
-    The table is for the smallest cluster. In a larger cluster, the learner is told all noisy labels but as many as the
-    smallest cluster has. What is left is the smallest cluster with another law of the number of submissions. There is
-    no table if it would be too large, if α is 0, or if the clusters differ in α.
+    The table is for the smallest cluster. In a larger cluster, the learner is told all noisy labels except as many as
+    the smallest cluster has users. What is left is the smallest cluster with another law of the number of submissions.
+    There is no table if it would be too large, if α is 0, or if the clusters differ in α.
 
     Args:
         settings: for each cluster, at least one, its number of users, α and the law of the number of submissions.
@@ -66,8 +66,9 @@ def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> li
     def largest(epsilon: float) -> float:
         """Upper bound of δ(ε) that holds in all clusters given to `deltas`.
 
-        For each cluster it is Σ_t Pr[t] δ_t(ε): Pr[t] is the probability of t submissions there, δ_t(ε) the largest
-        δ(ε) given t submissions in the smallest cluster; both are rounded up. The result is the largest such sum.
+        A cluster has the sum Σ_t Pr[t] δ_t(ε), where Pr[t] is the probability of t submissions there, and δ_t(ε) is the
+        largest δ(ε) given t submissions in the smallest cluster; both are rounded up. The result is the largest of
+        these sums.
         """
         sums = weights @ deltas_by_count(sources, flip_prob, most, epsilon)
         return outward(0.0, float((sums * (1.0 + (most + 4) * UNIT) + lost).max())).upper
@@ -117,8 +118,8 @@ def _views(sources: int, flip_prob: float, most: int) -> DirectViews:
     data set.
 
     A data set is given by a number m: how many users besides the target hold label 1. As the two labels may be swapped,
-    m up to half is enough. The rows have no weights for an average over t: the field `upper` is 1. The field `lower`,
-    which else holds weights, is t - 1 and shows where each t begins.
+    values of m up to half the number of other users are enough. The rows have no weights for an average over t: the
+    field `upper` is 1. The field `lower`, which otherwise holds weights, is t - 1 and shows where each t begins.
 
     Args:
         sources: number of users, the target among them. flip_prob: α.

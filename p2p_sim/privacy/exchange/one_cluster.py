@@ -20,9 +20,9 @@ is raised on the way, earlier blocks remain certified, since δ(ε) falls. `Cove
 plan decides only how long the search takes and how tight the result is.
 
 **The plan**, a heuristic. In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, where V is S times the sum of
-`Sources.variances`: ln δ is about -ε² V/2. V grows with m up to half: the larger m, the more bits may be revealed
-before V falls to that of m = 0. At a given m, revealing b bits multiplies V by about 1 - b/S, and so ε by about
-1 + b/(2S).
+`Sources.variances`; that is, ln δ is about -ε² V/2. V grows with m up to half of S - 1. So the larger m is, the more
+bits may be revealed before V falls to its value at m = 0. At a given m, revealing b bits multiplies V by about 1 - b/S,
+and so ε by about 1 + b/(2S).
 
 With more than `EXHAUSTIVE` sources or `_EXPECTED` expected submissions the number of evaluations is limited. `epsilon`
 first raises ε by one of the shares `_ROOM`, or by nothing, so that more bits may be revealed. If the limit is reached,
@@ -53,7 +53,8 @@ are expected. It ends after twice this number."""
 _BATCH = 24
 """Speed only: largest number of data sets that are evaluated together."""
 _WORTH = 12
-"""Speed only: where t is random, bits are revealed if b exceeds this or 3% of the sources, whichever is less."""
+"""Speed only: where the number t of submissions is random, bits are revealed if b exceeds this or 3% of the sources,
+whichever is less."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class CoverPlan:
             # revealing b bits changes ln δ by about ln δ · b/S; let blocks of submissions change it by 0.4 of this
             change = min(max(1.2 * NARROW, -0.4 * self.exact.log_delta * revealed / exchange.sources), 1.0)
             return [CoverBlock(range(first, first + 1), revealed, change)]
-        # else evaluate several data sets together, whose laws of X overlap: within 6 standard deviations of the flips
+        # else evaluate data sets together; their mean numbers of noisy ones lie within 6 standard deviations
         apart = (1.0 - 2.0 * exchange.flip_prob) * (least + 1)
         flipped = exchange.flip_prob * (1.0 - exchange.flip_prob)
         overlap = 6.0 * math.sqrt(exchange.sources * flipped) / apart if apart else math.inf
@@ -127,10 +128,8 @@ class CoverPlan:
         return [replace(block, change=change), block] if change > 2.0 * NARROW and not least else [block]
 
     def most_looks(self, half: int) -> int:
-        """Limit of the number of steps, in each of which one or two blocks are tried, to certify the data sets in which
-        1 to `half` others hold label 1.
-
-        It is 48. It is 0, so that nothing is tried, if 24 or more steps are expected to be needed.
+        """Largest number of steps to certify the data sets in which 1 to `half` others hold label 1. A step tries one
+        or two blocks. The number is 48, or 0 (nothing is tried) if 24 or more steps are expected to be needed.
         """
         ones, expected = 1, 0
         while ones <= half and expected < _LOOKS:
@@ -180,8 +179,8 @@ class ClusterExchange(Sources):
         trials, rate: the number t of submissions that carry a source's noisy bit is Bin(trials, rate).
 
     With α = 0, δ(ε) is for every ε the probability that somebody submits the target's label. No data set has a larger
-    δ, even if the learner knows whose label each submission carries. m = 0 attains it: a submitted 1 is the target's
-    label.
+    δ, even if the learner knows whose label each submission carries. m = 0 attains this value: all others hold label 0,
+    so that a submitted 1 is the target's label.
     """
 
     def delta(self, epsilon: float) -> Bracket:
@@ -400,8 +399,7 @@ class ClusterExchange(Sources):
         variance_share: float = 1.0,
         limited: bool = True,
     ) -> bool:
-        """Certifies all data sets from m = 1 + `least` to half of S - 1, block by block; returns whether this
-        succeeded.
+        """Certifies the data sets from m = 1 + `least` to half of S - 1, block by block; returns whether it succeeded.
 
         m is how many of the S - 1 users besides the target hold label 1. A block is several successive m. One or a few
         evaluations bound their δ; there the noisy labels of b users are revealed to the learner, which never lowers δ.

@@ -1,6 +1,6 @@
 """Bounds of the clustering paper (Esfandiari et al.) on the learner's ε, for comparison with the exact value.
 
-A bound of the paper is stated only where all its conditions hold; otherwise the first condition that fails is named.
+A bound of the paper is stated only if all its conditions hold; otherwise the first condition that fails is named.
 """
 
 import math
@@ -30,7 +30,7 @@ def lemma9_stated(
     Conditions: s ≥ 2/α and 0 ≤ ξ ≤ 3α√(θs(1-α)).
 
     The lemma's proof treats the cluster's share of positive noisy labels and the number of submissions as fixed; no
-    counter-example to the statement itself is known where its conditions hold.
+    counter-example to the statement itself is known for parameters that meet its conditions.
 
     Args:
         cluster_size: s. flip_prob: α. sampling_rate: θ. delta: δ. situation: what else decides whether the lemma
@@ -57,7 +57,7 @@ def lemma9_stated(
 
 @plain_arguments
 def lemma9_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, delta: float) -> float | None:
-    """The ε at δ that Lemma 9 of the clustering paper states for the learner in one cluster of s users, or None where a
+    """The ε at δ that Lemma 9 of the clustering paper states for the learner in one cluster of s users, or None if a
     condition of the lemma fails.
 
     δ fixes ξ through δ = exp(-αξ² / (4(α + 1/s)(1-α))), and ε = θ ln(e + 3/(sα)) + √θ ξ ln(1 + 3/√(sα)). Conditions:
@@ -74,7 +74,7 @@ def lemma9_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, de
 
 @dataclass(frozen=True)
 class Theorem3:
-    """Theorem 3 at one cluster size: with this α the exchange is (ε, δ)-label-private."""
+    """Theorem 3 of the clustering paper at one cluster size: the exchange with this α is (ε, δ)-label-private."""
 
     flip_prob: float
     epsilon: float
@@ -83,7 +83,8 @@ class Theorem3:
 
 @plain_arguments
 def theorem3(cluster_size: int, sampling_rate: float) -> Theorem3 | None:
-    """Theorem 3 for clusters of s users with the constants of its proof, or None where its α would exceed 1/2.
+    """Theorem 3 of the clustering paper for clusters of s users, with the constants of its proof; None if its α would
+    exceed 1/2.
 
     α = 4√2 ln s / √(θs), δ = 1/s² and, by line (32) of the proof, ε = θ + 3θ^1.5/(e √(s ln s)) + 3 (2θ)^0.75 / s^0.25.
 

@@ -1,17 +1,17 @@
 """δ as a difference of two tail probabilities at one cut-off, for large clusters, one data set at a time.
 
-Among t submissions k carry a 1; A(k) and B(k) are the probabilities of k if the target's noisy bit is 0 and if it is 1.
-Let f be the law of X, the number of other users' noisy bits that are 1, and S the number of users whose noisy bits may
-be submitted. Then A(k) = Σ_x f(x) Bin(k; t, x/S), where Bin(k; t, p) is the probability of k ones among t draws, each 1
-with probability p. B(k) has f(x-1) in place of f(x). So B(k)/A(k) is the mean of f(x-1)/f(x) given k under A. f is
-log-concave, so f(x-1)/f(x) increases in x. The binomial kernel is totally positive of order 2, so x given k increases
-stochastically in k. Hence B(k)/A(k) increases in k. The event that gives δ is therefore "at most k* ones" (evidence of
-label 0) or "at least k* ones" (evidence of label 1). Bisection finds the cut-off k*; the tails are sums over X of
-incomplete beta functions I.
+Among t submissions, k carry a 1; A(k) and B(k) are the probabilities of k if the target's noisy bit is 0 and if it
+is 1. Let f be the law of X, the number of other users' noisy bits that are 1, and S the number of users whose noisy
+bits may be submitted. Then A(k) = Σ_x f(x) Bin(k; t, x/S), where Bin(k; t, p) is the probability of k ones among t
+draws, each 1 with probability p. B(k) has f(x-1) in place of f(x). So B(k)/A(k) is the expectation of f(x-1)/f(x) given
+k under A. f is log-concave, so f(x-1)/f(x) increases in x. The binomial kernel is totally positive of order 2, so x
+given k increases stochastically in k. Hence B(k)/A(k) increases in k. The event that gives δ is therefore "at most k*
+ones" (evidence of label 0) or "at least k* ones" (evidence of label 1). Bisection finds the cut-off k*; the tails are
+sums over X of incomplete beta functions I.
 
-Errors. Three rounding errors are proved: those of the law of X (`NoisyOnes.error`), of the sums, and of the argument of
-I. A tail of Bin(t, p) is computed from z, the smaller of p and 1-p, which has a relative error of at most u = 2^-53.
-Let e^-s be the probability of the tail, and E the mean of Bin(t, z) given the tail. Then
+Errors. Bounds of three rounding errors are proved: the errors of the law of X (`NoisyOnes.error`), of the sums, and of
+the argument of I. A tail of Bin(t, p) is computed from z, the smaller of p and 1-p, which has a relative error of at
+most u = 2^-53. Let e^-s be the probability of the tail, and E the expectation of Bin(t, z) given the tail. Then
 d ln(e^-s)/d ln z = (E - t z)/(1-z), and t KL(E/t || z) <= s. So by Pinsker's inequality |E - t z| <= sqrt(s t/2), and
 the derivative is at most sqrt(2 s t) <= 40 sqrt(t) for s <= 800. Two errors are measured: SciPy's error of I at given
 arguments, and the effect of errors of ln B(k)/A(k) (`MISPLACED`). The quadrature that finds the cut-off is checked at
@@ -39,8 +39,9 @@ MISPLACED = 1e-12
 """Relative error of δ's two terms that is allowed for because an error of ln B(k)/A(k) may misplace the cut-off k*.
 
 A term k between the misplaced and the right cut-off changes δ by less than the error of the logarithm times the term's
-probability. This error grows with t (largest seen: 4e-11, at t up to 1e7), but each term's share of the tail falls. At
-23,093 random cut-offs with t up to 1e7 the product of error and probability was at most 2.9e-13 of the tail."""
+probability. The error of the logarithm grows with t (largest seen: 4e-11, at t up to 1e7), but each term's share of the
+tail falls. At 23,093 random cut-offs with t up to 1e7 the product of error and probability was at most 2.9e-13 of the
+tail."""
 _SMALLEST = 2.0**-1022
 """Absolute error that is allowed for where an incomplete beta function underflows: SciPy may then return 0."""
 _AGREED = 1e-12
@@ -54,7 +55,8 @@ _NEVER = -1e30
 
 @dataclass(frozen=True)
 class CutOffViews:
-    """What the learner may see in one data set, as sums over W values of X that give the tails A and B at any cut-off.
+    """What the learner may see in one data set, as sums over W values of X that give the tails of A and B at any
+    cut-off.
 
     weights: (W,) Pr[X]. share: X/S and (X + 1)/S, merged to (W + 1,) if X takes consecutive values, else (2W,).
     rest: 1 - share. nodes: the quadrature that finds a cut-off. check: a second quadrature, which confirms the cut-off.
@@ -150,7 +152,8 @@ class CutOffViews:
         # a term of δ is positive for k with B(k)/A(k) > lose/keep (direction 1), or with B(k)/A(k) < keep/lose
         # (direction 0)
         threshold = math.log1p((lose - keep) / keep)
-        # added once for all t: their exact probabilities, which lie between the lower and upper weights, sum to 1
+        # added once for all t, because the exact probabilities of all t, which lie between the lower and upper weights,
+        # sum to 1
         missed = (keep + lose) * self.missed
         lower, upper = np.full((1, 2), -missed), np.full((1, 2), self.submissions.lost + missed)
         guesses: list[int | None] = [None, None]
@@ -208,7 +211,7 @@ class CutOffViews:
 
 
 def upper_tail(t: int, least: int, chance: Floats, rest: Floats) -> Floats:
-    """Pr[Bin(t, p) >= least] for each p in `chance`, where `rest` is 1-p, from the smaller of the two."""
+    """Pr[Bin(t, p) >= least] for each p in `chance`, where `rest` is 1-p; computed from the smaller of p and 1-p."""
     tail, small = np.empty_like(chance), chance <= 0.5
     # the tail is I_p(least, t - least + 1) = 1 - I_(1-p)(t - least + 1, least)
     tail[small] = scipy.special.betainc(float(least), t - least + 1.0, chance[small])

@@ -1,26 +1,26 @@
-"""The learner's ε for any fetch distribution: overlays, random walks, peers that are offline.
+"""The learner's ε for any fetch distribution, such as that of an overlay, of random walks, or of offline peers.
 
 User i fetches from user j with probability W[i, j]. The learner knows W, which does not depend on labels. Users choose
-independently. To bound what is seen of the *target* v, reveal all noisy bits (noisy labels) except hers. A submission
-of user i is then 1 with a probability p_i, which follows from the revealed bits, if v's bit is 0 (the law B_i). It is 1
-with probability p_i + W[i, v] if v's bit is 1 (the law A_i). Users with W[i, v] = 0 show nothing. Let α be the flip
-probability, and rate_i the probability that user i's submission arrives. With keep = 1-α-αe^ε, r = (e^ε(1-α)-α)/keep
-and any τ,
+independently. To bound what the learner sees of the *target* v, reveal to her all noisy bits (noisy labels) except v's.
+A submission of user i is then 1 with a probability p_i, which follows from the revealed bits, if v's bit is 0 (the law
+B_i). It is 1 with probability p_i + W[i, v] if v's bit is 1 (the law A_i). Users with W[i, v] = 0 show nothing. Let α
+be the flip probability, and rate_i the probability that user i's submission arrives. Let keep = 1-α-αe^ε and
+r = (e^ε(1-α)-α)/keep. Then, for any τ,
 
     δ(ε) <= keep · ( Σ_i rate_i W[i,v] Pr[p_i < τ or p_i + W[i,v] > 1-τ] + sup HS_r(⊗ A_i || ⊗ B_i) ),
 
 where HS_r is the hockey-stick divergence at the ratio r. Let w = W[i, v]. The sum charges the users whose p_i lies
 outside [τ, 1-τ-w]: they show whether they fetched v's bit, and, if so, the bit. The supremum is over all p_i in
 [τ, 1-τ-w]. There the pair (Bernoulli(p+w), Bernoulli(p)) is a post-processing of the *three-point pair*, two laws on
-three outcomes with probabilities (τ, 1-2τ-w, τ+w) and (τ+w, 1-2τ-w, τ): show 0 at the first outcome, 1 at the last, and
-1 with probability (p-τ)/(1-2τ-w) in the middle. So the product of the three-point pairs bounds every product, also
-where some users' p_i lie at one end of the interval and other users' p_i at the other end. `symmetric_pairs.Levels`
-combines several τ.
+three outcomes with probabilities (τ, 1-2τ-w, τ+w) and (τ+w, 1-2τ-w, τ): show 0 at the first outcome, 1 at the last
+outcome, and 1 with probability (p-τ)/(1-2τ-w) at the middle outcome. So the product of the three-point pairs bounds
+every product of pairs, also if some users' p_i lie at one end of the interval and other users' p_i at the other end.
+`symmetric_pairs.Levels` combines several τ.
 
 Three more bounds hold, and the least of all bounds counts:
 - Reveal who fetched from whom: δ(ε) <= Pr[somebody submits v's bit] · δ₀(ε), where δ₀ = max(0, 1-α-αe^ε).
-- In a sparse overlay, `sparse_neighbourhood` assigns each bit to one fetcher; it reveals bits that others may use.
-- In a dense table, the others' bits and the choices hide v's bit together: `moved_bit`.
+- In a sparse overlay, `sparse_neighbourhood` assigns each bit to one fetcher, and reveals bits that others may use.
+- In a dense table, the others' bits and the choices of peers hide v's bit together; `moved_bit` computes this bound.
 """
 
 import math
@@ -51,7 +51,8 @@ _NEARLY = 0.99
 _PRECISE, _SOON = 1e-6, 1e-4
 """Relative precision of ε: the usual one, and the one for bounds whose δ takes long to compute."""
 NEAR = 128
-"""Largest number of a target's fetchers for which `sparse_neighbourhood` is used; with more, other bits average out."""
+"""Largest number of a target's fetchers for which `sparse_neighbourhood` is used; among more fetchers, other bits
+average out."""
 CLOSELY = 32_768
 """Largest number of users who are each bounded alone."""
 SAMPLED = 1_000
@@ -59,7 +60,8 @@ SAMPLED = 1_000
 MOST_FAR = 64
 """Largest number of users with more fetchers than `NEAR` who are bounded one by one; more are bounded together."""
 MOST_KINDS = 500
-"""Largest number of groups of `OverlayTable.kinds` that are bounded; with more, only the noise on each label counts."""
+"""Largest number of groups of `OverlayTable.kinds` that are bounded. If there are more, only the noise on each label
+counts."""
 SAMPLE_ALONE = "sample-of-users"
 """Identifier of the condition of a bound that covers only a sample of the users."""
 
@@ -89,8 +91,8 @@ class FetchDistribution(FlippedLabels):
     """An exchange in which user i fetches from j with probability weights[i, j].
 
     Args:
-        weights: (n, n), dense or sparse, non-negative, rows that sum to 1; a row that is off by at most 1e-9 is
-            divided by its sum. The row of a user whose rate is 0 may also be all zero.
+        weights: (n, n), dense or sparse, non-negative; each row sums to 1, and a row whose sum is off by at most 1e-9
+        is divided by it. The row of a user whose rate is 0 may also be all zero.
         flip_prob: α in [0, 1/2].
         sampling_rate: θ in (0, 1], or the probability for each user, (n,) in [0, 1], that her label arrives: 1 and 0
             for a realised network, in which it is known who submitted.
@@ -136,7 +138,7 @@ class FetchDistribution(FlippedLabels):
         return _bounds_of(self, user).delta(epsilon)
 
     def epsilon(self, delta: float, among: Bools | None = None) -> PrivacyBound:
-        """Certified ε(δ) that holds for every user, at most ε₀ = ln((1-α)/α); stated as ε₀ where it is within 1% of ε₀.
+        """Certified ε(δ) that holds for every user, at most ε₀ = ln((1-α)/α). An ε within 1% of ε₀ is stated as ε₀.
 
         Args:
             delta: δ in (0, 1).
@@ -160,8 +162,8 @@ class FetchDistribution(FlippedLabels):
             members.
 
         Returns:
-            `bound` is that for all users. `sample` is the largest bound of the sampled users, or None if each user was
-            bounded alone, or if the bound for all is ε₀, the ε of the noise on a label alone.
+            `bound` is the bound for all users. `sample` is the largest bound of the sampled users, or None if each user
+            was bounded alone, or if the bound for all is ε₀, the ε of the noise on a label alone.
         """
         check_delta(delta)
         targets, far = self._split(users)
@@ -191,7 +193,7 @@ class FetchDistribution(FlippedLabels):
         )
 
     def _worst(self, each: Iterable[UserBound], delta: float) -> float:
-        """The largest ε(δ) among the given users' bounds; ε₀ where it is within 1% of ε₀, and 0 if there are none."""
+        """The largest ε(δ) among the given users' bounds; ε₀ if it is within 1% of ε₀, and 0 if no bounds are given."""
         worst, local = 0.0, self.pure_epsilon
         for bounds in each:
             if not bounds.holds(worst, delta):
@@ -353,8 +355,8 @@ class FetchDistribution(FlippedLabels):
 
 @lru_cache(maxsize=32)
 def _bounds_of(table: FetchDistribution, user: int) -> UserBound:
-    """The bounds of the δ(ε) of one user, who is given by her row in the table. They are built when first needed; those
-    of the last 32 users are cached.
+    """The bounds of one user's δ(ε); the user is given by her row in the table. The bounds are built when first needed;
+    those of the last 32 users are cached.
 
     The table does not store them: they refer to the table, and such a cycle would delay the freeing of many tables.
     """

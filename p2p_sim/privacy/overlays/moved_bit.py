@@ -7,8 +7,8 @@ submission of user i is 1 with probability p_i if v's noisy bit is 0 (the law Q0
 
     δ(ε) <= keep · ( strays(L) + missed + (N+1)/H · Σ_x Pr[X = x] · HS_r( (1-M(x)) Λ_main + S(x) Λ_side  against  1 ) )
 
-for every L > 0 and every M: {0..H} -> [0, 1] with M(H) = 0. HS_r is the hockey-stick divergence; its worse direction
-and the worst |C| count. The steps define the other terms.
+for every L > 0 and every M: {0..H} -> [0, 1] with M(H) = 0. HS_r is the hockey-stick divergence; the bound takes its
+worse direction and the worst |C|. The steps define the other terms.
 
 1. *Known ones*, `DenseTable.known_ones`. The bit of a user with label 1 is 1 for sure with some probability, and
    Bernoulli(α) otherwise. Reveal which of the two is the case. Then a data set is given by a set C of users whose bits
@@ -25,10 +25,10 @@ and the worst |C| count. The steps define the other terms.
    of published bits and submissions if v's bit is 1. Let Q0 be their law if v's bit is 0. Where x ones are published,
    the density of Q1 relative to Q0 is (1-M(x)) Λ_v + S(x) · the mean of Λ_J over the users J whose published bit is 1,
    with S(x) = M(x-1) Pr[X = x-1] / Pr[X = x]. Λ_v and Λ_J are likelihood ratios of the submissions. In their
-   denominators a submission is 1 with probability p_i, computed from the published bits; in the numerators of Λ_v and
-   Λ_J with p_i + W_iv and p_i + W_iv - W_iJ. By joint convexity J may be revealed; under Q0, and if no bit was moved, J
-   is a uniform draw from the users whose published bit is 1. So given x, J is uniform among the H users under either
-   law. Dynamic programming picks M.
+   denominators a submission is 1 with probability p_i, computed from the published bits; in the numerator of Λ_v with
+   p_i + W_iv, in that of Λ_J with p_i + W_iv - W_iJ. By joint convexity J may be revealed; under Q0, and if no bit was
+   moved, J is a uniform draw from the users whose published bit is 1. So given x, J is uniform among the H users under
+   either law. Dynamic programming picks M.
 3. *Bands*, `DenseTable.bands`. Given X = x, low <= p_i <= high for all users except the *strays*. Each user is a stray
    with probability at most 2e^-L.
 4. *Slots*, `moved_bit_slots.Slots`. For all p_i of a band, the independent variables Λ_main and Λ_side replace Λ_v and
@@ -63,7 +63,7 @@ _SIMILAR_RATIOS = 30.0
 _WIDTHS = (0.02, 0.04, 0.06, 0.08, 0.12, 0.2)
 """Widths of blocks of x, as shares of the mean of X, for each range of known ones; the last serves all further ones."""
 _USUAL = 8.0
-"""Blocks are wider, up to half a deviation of X, where ln Pr[X = x] is below its largest value by more than this."""
+"""Blocks are wider, up to half a standard deviation of X, where ln Pr[X = x] is below its maximum by more than this."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class SlotPlan:
     """How the proof splits users' choices of a peer into a main slot and two side slots.
 
     Args:
-        limit: a user with an offset above it has wide side slots.
+        limit: a user with an offset above this limit has wide side slots.
         kappa, wide: the probability κ of a narrow and of a wide side slot.
         wide_users: the largest number of users with wide side slots, for any target and any user J whose 0 may be shown
             as 1.
@@ -184,8 +184,8 @@ class Offsets:
             submission is seen. spread: 1/p + 1/(1-p) for a typical probability p that a submission is 1. hiding: 1/(N α
             (1-α)), for N other users with hidden noisy labels.
         """
-        # For the average column: the sum of squares of the offsets above the limit, and that of the offsets up to the
-        # limit.
+        # For the average column, `beyond` is the sum of squares of the offsets above the limit, and `within` that of
+        # the offsets up to the limit.
         squares, large = self.entries**2 * self.rates[:, None], np.abs(self.entries) > limit
         columns = max(1, self.rows.shape[1])
         beyond = float((squares * large).sum()) / columns
@@ -261,7 +261,7 @@ class Offsets:
 
     def average(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
         """The law of the likelihood ratio of what all users show in their second side slots, averaged over all columns
-        of the table: over every user J with a hidden noisy label.
+        of the table, that is, over every user J with a hidden noisy label.
 
         The proof splits each choice of a peer into a main slot and two side slots. If the target's noisy label is 1, it
         may also show the label 0 of a random user J as 1; in second side slots the probability of a 1 then shifts

@@ -2,11 +2,11 @@
 `moved_bit`.
 
 Given X = x, user i's submission is Bernoulli(p_i) under Q0. Under Q1 it is Bernoulli(p_i + W_iv) if no bit was moved,
-and Bernoulli(p_i + W_iv - W_iJ) if J's bit was moved. Let m_i be the median of row i and u_ij = W_ij - m_i the
-*offsets*; then W_iv - W_iJ = u_iv - u_iJ. Split each choice of user i at random between three *slots*, and reveal the
-slot: the first and the second *side slot*, with probability κ each, and the *main slot*. Under Q0 her submission is 1
-with probability p_i in every slot (or with probabilities that depend on the slot and have mean p_i, see `_slot_bands`).
-Q1 shifts it:
+and Bernoulli(p_i + W_iv - W_iJ) if J's bit was moved. Let m_i be the median of row i of W, and let u_ij = W_ij - m_i be
+the *offsets*; then W_iv - W_iJ = u_iv - u_iJ. Split each choice of user i at random between three *slots*, and reveal
+the slot: the first and the second *side slot*, with probability κ each, and the *main slot*. Under Q0 her submission is
+1 with probability p_i in every slot (or with probabilities that depend on the slot and have mean p_i, see
+`_slot_bands`). Q1 shifts it:
 
     slot     seen with      shift if nothing was moved      shift if J's bit was moved
     main     θ_i (1-2κ)     W_iv/(1-2κ)                     0
@@ -27,15 +27,15 @@ where Λ_main, Λ_first and Λ_second are independent. If a pair is a post-proce
 replace it, in any slot and for any M and S: post-processing this slot alone, independently of the others, gives Q0 and
 Q1 back.
 
-Users with an offset to v or J of a size above `SlotPlan.limit` have *wide* side slots, with a κ of `WIDE`. All others
-have narrow side slots, with the smaller `SlotPlan.kappa`. Let a be the largest number of offsets above the limit in one
-column, and b the largest number below minus the limit. Then at most a + b users have a large offset to v, and at most a
-+ b to J: at most 2(a+b) users have wide slots. Which users these are depends on J. The proof may also give wide slots
-to users with a smaller offset: where one law stands for several columns and charges k large offsets, the k users with
-the largest offsets of each of these columns have wide slots, and k is at most a for positive and b for negative
-offsets. Main slots of wide users show more: 2(a+b) such main slots are charged. For a given u, a wide side slot is seen
-more often but with a smaller shift, and shows no more than a narrow one. So a side slot with a small offset is charged
-as narrow, whether or not its user's other offset is large.
+Users whose offset to v or to J exceeds `SlotPlan.limit` in size have *wide* side slots, with a κ of `WIDE`. All other
+users have narrow side slots, with the smaller `SlotPlan.kappa`. Let a be the largest number of offsets above the limit
+in one column, and b the largest number of offsets below minus the limit in one column. Then at most a + b users have a
+large offset to v, and at most a + b to J: at most 2(a+b) users have wide slots. Which users these are depends on J. The
+proof may also give wide slots to users with a smaller offset: where one law stands for several columns and charges k
+large offsets, the k users with the largest offsets of each of these columns have wide slots, and k is at most a for
+positive and b for negative offsets. Main slots of wide users show more: 2(a+b) such main slots are charged. For a given
+u, a wide side slot is seen more often but with a smaller shift, and shows no more than a narrow one. So a side slot
+with a small offset is charged as narrow, whether or not its user's other offset is large.
 
 `Offsets` has what all targets share, and `Slots` the slots of one target.
 """
@@ -95,9 +95,9 @@ class SlotLaws:
         """The hockey-stick divergence HS_r of Q1 from Q0 if `up`, else of Q0 from Q1, where Q1 is
         Q0 · ((1-M) Λ_main + S Λ_side).
 
-        Q0 and Q1 are the laws of what the proof shows, the others' noisy labels and the submissions, if the target's
-        noisy label is 0 and 1, given the number of labels shown as 1. If the target's is 1, the proof may show one 0 as
-        1: M is the probability of this, and S the density that it adds. Λ_main and Λ_side are the independent
+        The proof shows the others' noisy labels and the submissions. Q0 and Q1 are the laws of what it shows, given the
+        number of labels shown as 1: Q0 if the target's noisy label is 0, Q1 if it is 1. If it is 1, the proof may show
+        one 0 as 1: M is the probability of this, and S the density that it adds. Λ_main and Λ_side are the independent
         likelihood ratios of what users show in main and side slots, into which the proof splits their choices. The
         result is an upper bound unless `rough`. The side law's probabilities have errors of some 1e-11, by rounding
         alone. To allow for them, side ratios are moved by 1e-8 in the direction that raises the result; the main law

@@ -48,11 +48,13 @@ class LargestDivergence(NamedTuple):
 
 @dataclass(eq=False)
 class MovedBitSearch:
-    """Bounds of HS_r of what is seen of a target's bit, at each r: the least over L of the bounds of `MovedBit`.
+    """Bounds, at each ratio r, of the hockey-stick divergence HS_r of what is seen of a target's bit. Each is the
+    least, over L, of the bounds of `MovedBit`.
 
     HS_r <= min over L of ( strays(L) + missed + max over `cases` of the divergence if nobody strays ).
 
-    strays(L) is what users add whose p_i leaves its band, and `missed` is what the computation leaves out.
+    A user strays if her p_i leaves its band. strays(L) is what users who stray add to the divergence, and `missed` is
+    what the computation leaves out.
 
     level: the index in `_EXPONENTS` of the L that is tried first. It is the index that gave the least bound at the last
     ratio, or the index before it.
@@ -190,8 +192,8 @@ class MovingTargets:
         if targets.size == 1:
             users, weights = self.table.fetchers(int(targets[0]))
             return self.bounded(weights, np.where(self.table.members[users], 0.0, self.table.rates[users]), targets)
-        # Larger weights and rates give larger curves: for each k the largest k-th largest weight of any target of the
-        # class, and the largest rate of all users.
+        # Larger weights and rates give larger bounds. So take, for each k, the largest k-th largest weight of any
+        # target of the class, and take the largest rate of all users.
         weights = self.table.envelope(targets)
         return self.bounded(weights, np.full(weights.size, self.table.rates[~self.table.members].max()), targets)
 

@@ -1,4 +1,4 @@
-"""A table of fetch probabilities, with what else the learner knows, and which of its users have the same bound.
+"""A table of fetch probabilities, with what else the learner knows, and with which users share a bound.
 
 A *row* of the table is one user's fetch probabilities. A *fetcher* of a target is a user who may fetch the target's
 label; the fetcher's *weight* is the probability that she does. Users share bounds only for speed: a bound is computed
@@ -246,8 +246,8 @@ class OverlayTable:
         """Fetch probabilities of a hypothetical target whose bound holds for all the given users, descending.
 
         For each given user, sort the probabilities with which the users who may submit fetch her label, the largest
-        first. The result is, at each position k, the largest k-th value of any given user. Its bound holds for all of
-        them because larger probabilities show more.
+        first. The result is, at each position k, the largest k-th value of any given user. Its bound holds for all
+        given users, because larger probabilities show more of the target's label.
         """
         most = np.zeros(int(self.num_fetchers[users].max(initial=0)))
         for user in users.tolist():

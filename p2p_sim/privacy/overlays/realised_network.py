@@ -165,13 +165,13 @@ class UniformSources(FlippedLabels):
 
 @dataclass(frozen=True, eq=False)
 class CappedFetch(FlippedLabels):
-    """Submissions of users whose largest fetch probability alone is known (or a bound of it); no n by n table is
+    """Submissions of users of whom only the largest fetch probability, or a bound of it, is known; no n by n table is
     needed.
 
     Submitter i fetches from each user with probability at most c = caps[i]. For every target, what i shows is a
     post-processing of the three-point pair (see `fetch_distribution`) with w = c, for a threshold τ. To see that
-    (τ, 1-2τ-w, τ+w) with w < c is a post-processing of (τ, 1-2τ-c, τ+c), keep each end with some probability, replace
-    it by the other end with another probability, and otherwise by the middle.
+    (τ, 1-2τ-w, τ+w) with w < c is a post-processing of (τ, 1-2τ-c, τ+c), keep each outer outcome with some probability,
+    replace it by the other outer outcome with another probability, and otherwise by the middle outcome.
 
     The probability that i is stray (see `LevelBound`) is at most 2 exp(-(M/c) kl(τ/M, α)). M = 1 - c - known_mass is
     the least probability with which she fetches an unknown bit of a user other than the target. Chernoff's bound adds
@@ -247,8 +247,8 @@ def _grouped(caps: Floats, mass: Floats) -> Floats:
 
 
 def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
-    """The bound of what is seen of a target's noisy label that combines several thresholds τ, each a fixed share of α.
-    No threshold is used if α < 1e-100.
+    """A bound of what is seen of a target's noisy label. It combines several thresholds τ, each a fixed share of α. No
+    threshold is used if α < 1e-100.
 
     For one τ, submitters whose probability of submitting a 1 lies in [τ, 1-τ-w] show little, where w is the probability
     that a submitter fetches from the target. The other submitters are called stray, and count as showing the target's

@@ -82,8 +82,8 @@ class RegularExchange(FlippedLabels):
         """The bounds of δ(ε) and ε(δ), the same for every user, of an exchange where each user asks one of G
         neighbours: those of the complete graph of G + 1 users.
 
-        The less of two bounds of δ(ε) counts. One bounds what the submissions of the target's G neighbours show if all
-        noisy labels except the target's are known. The other is the probability that anybody submits the target's
+        The smaller of two bounds of δ(ε) counts. One bounds what the submissions of the target's G neighbours show if
+        all noisy labels except the target's are known. The other is the probability that anybody submits the target's
         label, times the δ(ε) of the label's noise.
         """
         users = self.degree + 1
@@ -96,8 +96,8 @@ def smallest_degree(most: int, *, flip_prob: float, sampling_rate: float, epsilo
     """The smallest degree up to `most` at which bisection finds (ε, δ) certified; None if neither a power of 2 below
     `most` nor `most` is certified.
 
-    Bisection assumes that a degree is certified if a smaller one is. Without this assumption, too, the returned degree
-    has been checked to be certified, and the next smaller one, if it is at least 1, not to be.
+    Bisection assumes that a degree is certified if a smaller one is. Even if this is wrong, two things have been
+    checked: the returned degree is certified, and the next smaller one, if it is at least 1, is not.
 
     Args:
         flip_prob: α in [0, 1/2]. sampling_rate: θ in (0, 1], the probability that a user's label arrives.

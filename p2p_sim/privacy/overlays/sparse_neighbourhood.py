@@ -1,22 +1,24 @@
-"""The learner's view of one target in a sparse overlay, where few users fetch her label.
+"""The learner's view of one target in a sparse overlay (the graph of who may ask whom), where few users fetch her
+label.
 
 W[i, j] = W_ij is the probability that user i fetches from user j. Let the target v's *fetchers* be the users i with
 W[i, v] > 0. A *cell* is another user whose bit (noisy label) is hidden and whom some fetcher may ask. Each cell is
-assigned to one of the fetchers who may ask it; A_i are the cells of fetcher i. The bound reveals more than the learner
-sees, in three steps.
+assigned to one of the fetchers who may ask it; A_i are the cells of fetcher i. In three steps, the proof of the bound
+reveals more than the learner sees.
 
 *Rings.* For a user k, let S_k be the cells of all fetchers except k, and W_k(S) = Σ_(j in S) W_kj for any set S. Let
-h_k = rate_k · W_k(S_k) be the probability that k submits a bit of S_k. Give user k independent clocks, one for each
-cell of S_k. The clock of cell j rings with probability 1 - (1-h_k)^(W_kj/W_k(S_k)). Then some clock of k rings with
-probability h_k, and the first one to ring is that of j with probability W_kj/W_k(S_k). So the rings can be drawn
-together with k's choice: she submits a bit of S_k if and only if a clock of hers rings, and then the bit whose clock
-rings first. Reveal the bits of all cells for which a clock rings, and whose clocks these are. A cell j stays hidden
-with probability u_j = Π_k (1-h_k)^(W_kj/W_k(S_k)), independently of other cells.
+rate_k be the probability that what k fetched is seen, and h_k = rate_k · W_k(S_k) the probability that k submits a bit
+of S_k. Give user k independent clocks, one for each cell of S_k. The clock of cell j rings with probability
+1 - (1-h_k)^(W_kj/W_k(S_k)). Then some clock of k rings with probability h_k, and the first one to ring is that of j
+with probability W_kj/W_k(S_k). So the rings can be drawn together with k's choice: she submits a bit of S_k if and only
+if a clock of hers rings, and then the bit whose clock rings first. Reveal the bits of all cells for which a clock
+rings, and whose clocks these are. A cell j stays hidden with probability u_j = Π_k (1-h_k)^(W_kj/W_k(S_k)),
+independently of other cells.
 
 *Samples.* Let X_i be the hidden cells of A_i. Given that no clock of fetcher i rang, her submission is seen and comes
 from v or X_i with probability c (W_iv + W_i(X_i)), where c = rate_i/(1-h_i); any other submission is revealed. If a
-clock of fetcher i rang, show an independent sample of that law for her as well: the learner can only gain. Now each
-fetcher has a sample. Given the X_i, the samples are independent, because only fetcher i uses X_i. The X_i are
+clock of fetcher i rang, show an independent sample of this law for her as well, from which the learner can only gain.
+Now each fetcher has a sample. Given the X_i, the samples are independent, because only fetcher i uses X_i. The X_i are
 independent, because each cell is in only one A_i.
 
 *Pairs.* A sample from v or X_i shows v's bit b_v with probability w' = W_iv/(W_iv+W_i(X_i)), else a bit that is 1 with

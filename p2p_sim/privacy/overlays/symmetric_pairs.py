@@ -2,13 +2,13 @@
 
 A pair is two laws, P and Q, of what a user shows. A *symmetric* pair is a mixture of parts. Each part has two numbers
 `low` and `high`, and the loss ℓ = ln(high/low). Under P it shows the privacy loss -ℓ with probability `low` and +ℓ with
-probability `high`; under Q the two probabilities are exchanged. All other outcomes are equally likely under both laws.
-The three-point pair, (τ, 1-2τ-w, τ+w) against its mirror image, has one part with low = τ and high = τ+w.
+probability `high`; under Q the two probabilities are exchanged. Every other outcome has the same probability under both
+laws. The three-point pair, (τ, 1-2τ-w, τ+w) against its mirror image, has one part with low = τ and high = τ+w.
 
 A loss between the points kg and (k+1)g of a grid of step g is split between the two points. The hockey-stick curve of
-the pair (HS_r as a function of r) keeps its value at every r = e^(kg), and becomes linear in between. The old curve is
-convex, so that the new curve is nowhere below it. Pairs with larger curves have products with larger curves
-(Blackwell).
+the pair (HS_r = Σ max(0, P - rQ) as a function of r) keeps its value at every r = e^(kg), and becomes linear in
+between. The old curve is convex, so that the new curve is nowhere below it. Pairs with larger curves have products with
+larger curves (Blackwell).
 
 Rounding: let u = 2^-53 be the unit of rounding. `low` and `high` have errors of a few u, and are moved apart by more
 than that before they are used. All terms of a law are non-negative. So the relative error of the law of a sum of N
@@ -171,12 +171,12 @@ def _step(pair: Pair, grid: float) -> Floats:
     largest loss.
 
     Her pair of laws P and Q is a mixture of parts, each with two probabilities low <= high and the loss
-    ℓ = ln(high/low). Under P a part has the loss -ℓ with probability low, and ℓ with probability high. All other
-    outcomes are equally likely under P and Q and have the loss 0. A user who shows the target's noisy label itself also
-    counts here with loss 0; `product` accounts for her. With g = `grid`, a loss between kg and (k+1)g is split between
-    both points such that the divergence HS_r at r = e^(kg) stays the same. The point -(k+1)g gets the probability
-    (high - e^(kg) low)/(e^((k+1)g) - e^(kg)), and -kg gets the rest of low. The points (k+1)g and kg get these two
-    probabilities times e^((k+1)g) and e^(kg).
+    ℓ = ln(high/low). Under P a part has the loss -ℓ with probability low, and ℓ with probability high. Every other
+    outcome has the same probability under P and Q, and so the loss 0. A user who shows the target's noisy label itself
+    also counts here with loss 0; `product` accounts for her. With g = `grid`, a loss between kg and (k+1)g is split
+    between both points such that the divergence HS_r at r = e^(kg) stays the same. The point -(k+1)g gets the
+    probability (high - e^(kg) low)/(e^((k+1)g) - e^(kg)), and -kg gets the rest of low. The points (k+1)g and kg get
+    these two probabilities times e^((k+1)g) and e^(kg).
     """
     below = np.maximum(np.floor(np.log(pair.high / pair.low) / grid + 1e-12), 0.0)
     near, far = np.exp(below * grid), np.exp((below + 1.0) * grid)
@@ -213,12 +213,12 @@ class LevelBound(NamedTuple):
 class Levels:
     """Bounds of the divergence HS_r of what a target's fetchers show, at several levels τ, and their best combination.
 
-    exposure: a bound of the probability that anybody submits the target's bit, and so of every divergence. bounds: one
-    for each level. Let H be the divergence of a level's law. At each level HS_r <= leak + H. If nobody is stray at a
-    level, HS_r <= always + H. Sort the K levels so that the values G_k = always + H fall, with G_0 = exposure:
-    G_0 > G_1 > ... > G_K. Let s_k be the least `stray` of the levels k, ..., K. HS_r exceeds G_k only if somebody is
-    stray at each of these levels. So HS_r <= G_K + Σ (G_{k-1} - G_k) min(1, s_k). With fewer levels this bound is never
-    smaller.
+    exposure: a bound of the probability that anybody submits the target's bit; every divergence is at most this bound.
+    bounds: one for each level. Let H be the divergence of a level's law. At each level HS_r <= leak + H. If nobody is
+    stray at a level, HS_r <= always + H. Sort the K levels so that the values G_k = always + H fall, with
+    G_0 = exposure: G_0 > G_1 > ... > G_K. Let s_k be the least `stray` of the levels k, ..., K. HS_r exceeds G_k only
+    if somebody is stray at each of these levels. So HS_r <= G_K + Σ (G_{k-1} - G_k) min(1, s_k). With fewer levels this
+    bound is never smaller.
     """
 
     exposure: float

@@ -1,10 +1,11 @@
-"""Bounds of one user's δ(ε), among them those of three-point pairs at several thresholds τ, called levels.
+"""Bounds of one user's δ(ε). Some come from three-point pairs (see `Pair.three_point`) at several thresholds τ, called
+levels.
 
-A fetcher is a user who may fetch the target's label. Let p_i be the probability that fetcher i submits a 1 if the
-target's noisy bit is 0, and w the probability that she fetches from the target. At a level τ the three-point pairs
-bound what fetchers whose p_i lie in [τ, 1-τ-w] show (see `fetch_distribution`). p_i lies outside this interval only if
-the sum of i's fetch probabilities for the other users with noisy bit 1, or for those with noisy bit 0, is below τ.
-`Tails` bounds how likely this is.
+A fetcher is a user who may fetch the target's label. A bit is a label of two classes. Let p_i be the probability that
+fetcher i submits a 1 if the target's noisy bit is 0, and w the probability that she fetches from the target. At a level
+τ the three-point pairs bound what is shown by fetchers whose p_i lie in [τ, 1-τ-w] (see `fetch_distribution`). p_i lies
+outside this interval only if the sum of i's fetch probabilities for the other users with noisy bit 1, or for those with
+noisy bit 0, is below τ. `Tails` bounds how likely this is.
 """
 
 import math
@@ -40,8 +41,8 @@ _FEW = 8
 
 
 def tail_bounds(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
-    """Upper bounds of Pr[Σ w_j Bernoulli(α) < level] at each level, (K,): of how likely a user's probability of
-    submitting a 1 is to be below the level.
+    """Upper bounds of Pr[Σ w_j Bernoulli(α) < level] at each level, (K,). They bound how likely it is that a user's
+    probability of submitting a 1 is below the level.
 
     w_j is the probability that she fetches from user j, whose noisy label counts as Bernoulli(α); users with label 1
     only make the sum larger. For equal w_j the bound is a binomial tail, otherwise Chernoff's bound. SciPy's incomplete
@@ -97,7 +98,8 @@ class Tails:
     p_i is the sum of i's fetch probabilities for users, other than the target, whose noisy bit is 1.
 
     Args:
-        row: a function that returns a user's fetch probabilities for users with hidden bits, in any order.
+        row: a function that returns a user's fetch probabilities for users whose noisy bits the learner does not know,
+        in any order.
         flip_prob: α in (0, 1/2]. levels: (K,), positive.
         without: how many of the largest fetch probabilities, besides that for the target, are left out, since the
             learner may know the bits of these users.
@@ -111,8 +113,8 @@ class Tails:
     def lacking(self, users: Ints, entries: Floats) -> Floats:
         """Bounds of the probability that p_i is below each of the K thresholds in `levels`, (F, K), for F users i.
 
-        p_i is the probability that i's submission is a 1 if the target's noisy label is 0, given the others: the sum of
-        i's fetch probabilities for the users besides the target whose noisy label is 1.
+        Given all other noisy labels, p_i is the probability that i's submission is a 1 if the target's noisy label is
+        0. It is the sum of i's fetch probabilities for the users, other than the target, whose noisy label is 1.
 
         Args:
             users: (F,), the users i. entries: (F,), for each the probability that she fetches from the target. It must
@@ -127,7 +129,8 @@ class Tails:
             else:
                 bounds[index] = even
         if uneven:
-            # The row's factors minus those of the entry, with an error of at most 1e-12 times the row's factors.
+            # Sums over all fetch probabilities of a user, minus the term of the target's. The error is at most 1e-12
+            # times these sums.
             strengths, factors = np.stack([self._moments(user) for user in users[uneven].tolist()], axis=1)
             own = np.log1p(self.flip_prob * np.expm1(-strengths * entries[uneven][:, None]))
             factors = factors - own + 1e-12 * np.abs(factors)
@@ -222,8 +225,8 @@ class TargetLevels:
     """The bounds of `Levels` for one target, each level computed when it is first needed.
 
     Her fetchers come in groups. The users of a group have equal rows of fetch probabilities, so that all or none of
-    them are stray. A larger weight w, the probability of fetching from the target, gives a pair of laws with larger
-    divergences, so that weights may be rounded up.
+    them are stray (see `_level`). A larger weight w, the probability of fetching from the target, gives a pair of laws
+    with larger divergences, so that weights may be rounded up.
 
     Args:
         weights, rates, counts: (G,), for each group the weight w and the rate of each of its users, and how many users
@@ -264,14 +267,14 @@ class TargetLevels:
         return any_of(self._exposures, self.copies)
 
     def all(self) -> Levels:
-        """The bound of what is seen of the target's noisy label that combines all levels: thresholds τ between 0.05 α
-        and 0.95 α for a fetcher's probability of submitting a 1.
+        """The bound, from all levels together, of what is seen of the target's noisy label. The levels are thresholds τ
+        between 0.05 α and 0.95 α for a fetcher's probability of submitting a 1.
         """
         return self.some(range(len(SHARES)))
 
     def some(self, levels: Sequence[int]) -> Levels:
-        """The bound of what is seen of the target's noisy label that combines some thresholds τ. It is never less than
-        the bound that combines all of them.
+        """The bound, from some thresholds τ together, of what is seen of the target's noisy label. It is never less
+        than the bound from all thresholds.
 
         Let w be the probability that a user fetches the label. For one τ, users who may fetch the label and whose
         probability of submitting a 1 is not between τ and 1-τ-w count as showing the label if they fetched it.
@@ -306,18 +309,19 @@ class TargetLevels:
         """The bound of what is seen of the target's noisy label that follows from one threshold τ. It is None if it
         would be little better than the probability that anybody submits the label, or if `tails` is None.
 
-        Fetchers are the users who may fetch from the target, and w is the probability that one of them does. A fetcher
-        is stray if her probability of submitting a 1 is outside [τ, 1-τ-w]. Stray fetchers count as showing the
-        target's noisy label if they submit it. All others count as showing one of three outcomes, with probabilities
-        (τ, 1-2τ-w, τ+w) for one noisy label and in reverse order for the other. This is no less than what they show.
+        Fetchers are the users who may fetch from the target, and w is the probability that a given fetcher does. A
+        fetcher is stray if her probability of submitting a 1 is outside [τ, 1-τ-w]. Stray fetchers count as showing the
+        target's noisy label if they submit it. All other fetchers count as showing one of three outcomes, with
+        probabilities (τ, 1-2τ-w, τ+w) for one noisy label and in reverse order for the other. This is no less than what
+        they show.
 
         Args:
             level: the index of τ/α in `SHARES`, a list of shares from 0.05 to 0.95.
 
         Returns:
             The probability that a stray fetcher shows the label; the part of it that is due to fetchers who always
-            count as stray; the probability that any other fetcher is stray; and the law of the privacy loss of all who
-            are not stray.
+            count as stray; a bound of the probability that at least one other fetcher is stray; and the law of the
+            privacy loss of all who are not stray.
         """
         if self.tails is None:
             return None
@@ -360,8 +364,8 @@ class UserBound:
 
     Args:
         flip_prob: α in [0, 1/2].
-        met: probability that a coalition member fetched her bit, or 1 if the bit is known. If a member did, only the
-            bit's noise protects her.
+        met: probability that a coalition member fetched her noisy bit, or 1 if this bit is known. If a member did, only
+            the bit's noise protects her.
         ways: functions that each build a bound for the case that no member fetched her bit; each is called when first
             needed, and the least bound counts.
         levels: the thresholds τ that the last way combines; the first way combines a few of them.
@@ -408,11 +412,12 @@ class UserBound:
         return self.levels.best(ratio)
 
     def _bounds(self, epsilon: float, delta: float | None = None) -> Iterator[float]:
-        """Yield upper bounds of δ(ε); the least of them counts. The first is that of the noise on her label alone. One
-        for each function in `ways` follows; each function builds a bound of what the submissions show.
+        """Yield upper bounds of δ(ε); the least of them counts. The first bound takes into account only the noise on
+        her label. Then follows one bound for each function in `ways`; each function builds a bound of what the
+        submissions show.
 
         Each of the latter is an average over two cases: a coalition member fetched the noisy label, so that only the
-        label's noise protects, or none did.
+        label's noise protects her, or no member did.
 
         Args:
             delta: a δ with which the bounds will be compared. A yielded value may then be larger than the bound, but

@@ -1,10 +1,10 @@
 """ALIBI (Malek Esmaeili et al. 2021): Laplace noise on the one-hot label, then Bayes' rule.
 
 Changing the label moves the one-hot vector by 2 in L1 norm, so that noise of scale b costs ε = 2/b. The soft label, the
-posterior of the label, is a post-processing. Let o be the noisy vector. Since |o_c| - |o_c - 1| = 2 clip(o_c, 0, 1) - 1
-for each of the K classes c, the posterior of c under the prior π is proportional to π_c e^{ε clip(o_c, 0, 1)}. This
-takes O(K) operations for each label, not the O(K²) that the vector approximation paper counts. All this is for real
-numbers: the bounds say nothing about floating-point noise.
+posterior of the label, is a post-processing of the noisy vector. Let o be the noisy vector. Since
+|o_c| - |o_c - 1| = 2 clip(o_c, 0, 1) - 1 for each of the K classes c, the posterior of c under the prior π is
+proportional to π_c e^{ε clip(o_c, 0, 1)}. This takes O(K) operations for each label, not the O(K²) that the vector
+approximation paper counts. All this is for real numbers: the bounds say nothing about floating-point noise.
 """
 
 import math
@@ -83,8 +83,8 @@ def laplace_advantage(noise_scale: float, num_classes: int) -> float:
     The advantage is Pr[right] - 1/K. The best guess is the class with the largest entry. Let c be this entry, cut to
     [0, 1]. The density of a vector under the guessed label is e^((2c-1)/b) times its density under pure noise. Under
     pure noise, c has the distribution function F(x)^K for x below 1, where F(x) = 1 - e^(-x/b)/2. So
-    K Pr[right] = E e^((2c-1)/b) = e^(1/b) - ∫ (2/b) e^((2x-1)/b) F(x)^K dx over [0, 1], with E under pure noise. The
-    integrand grows with x, so that its values at the left ends of intervals give an upper bound.
+    K Pr[right] = E e^((2c-1)/b) = e^(1/b) - ∫ (2/b) e^((2x-1)/b) F(x)^K dx over [0, 1], where E is the expectation
+    under pure noise. The integrand grows with x, so that its values at the left ends of intervals give an upper bound.
 
     Args:
         noise_scale: b, above 0; num_classes: K, at least 2.

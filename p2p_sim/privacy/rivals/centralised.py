@@ -10,7 +10,7 @@ uniform whatever the noise, and the first term is 0.
 
 **Events that attain the pure ε where q̃ is released.** Let the target hold label a in one world and b in the other. The
 ratio of an event is that of its probabilities in the two worlds. In both of the following events the noise on the
-shares of a and b lies in its exponential tail, on the side where the change costs 1/σ each:
+shares of a and b lies in its exponential tail, on the side where the change costs 1/σ for each of the two shares:
 
 - corner: q̃ is τ everywhere except at a, because the noisy share of a is at least 1-(K-1)τ, and every other at most τ.
   This event has ratio e^(2/σ) if the true share of a is at most 1-(K-1)τ and every other at least τ;
@@ -93,7 +93,7 @@ class ClusterResampling(Accountant):
         resampling_prob: λ in [0, 1], the probability that a label is replaced by a draw from the noisy distribution.
         noise_scale: σ in [0, ∞]; the Laplace noise on each share has scale σ/n.
         threshold: τ in [0, 1/K], the least noisy share.
-        released: whether the learner gets the noisy distribution of the cluster (true with bias correction β > 0).
+        released: whether the learner gets the noisy distribution of the cluster (true if the bias correction β > 0).
         counted: whether bounds for noisy labels alone take into account what the labels' own randomness hides; if not,
             `epsilon` states the pure ε. It has no effect if `released` is True.
     """

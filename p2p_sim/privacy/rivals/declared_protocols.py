@@ -6,12 +6,13 @@ probability θ, whatever the labels are. The function g does not decrease, and g
 `majority_kernel` use no more than this, so that the brackets of `MajorityCluster` hold for every such g.
 
 **Symmetry.** A protocol may declare only this: if the noisy labels of a cluster are permuted, the law of what the
-learner sees does not change. Then the learner's view can be drawn from the noisy labels in random order: it is a
-post-processing of what a shuffler releases.
+learner sees does not change. Then the learner's view can be drawn from the noisy labels in random order, so that it is
+a post-processing of what a shuffler releases.
 
-**Walks** (`ShuffledByWalks`). Noisy labels walk on an overlay before they are submitted. If walks ended at uniformly
-distributed users, the protocol would be symmetric. Let D be the distance of the law of the walks' ends from the uniform
-law; this distance adds (1 + e^ε) D to δ(ε).
+**Walks** (`ShuffledByWalks`). Noisy labels walk on an overlay (the graph of who may ask whom) before they are
+submitted. If walks ended at uniformly distributed users, the protocol would be symmetric. Let D be the sum, over the
+walks, of the distance (in total variation) between the law of the user at whom the walk ends and the uniform law. These
+distances add (1 + e^ε) D to δ(ε).
 """
 
 from collections.abc import Callable
@@ -55,7 +56,7 @@ class SubmissionLaw:
         if not 0.0 < self.sampling_rate <= 1.0:
             return f"sampling_rate must be above 0 and at most 1, not {self.sampling_rate}"
         values = np.array([float(self.ones(share)) for share in np.linspace(0.0, 1.0, 201).tolist()])
-        if not bool(((values >= 0.0) & (values <= 1.0)).all()):  # NaN is none of these
+        if not bool(((values >= 0.0) & (values <= 1.0)).all()):  # NaN fails both comparisons
             return "ones(share) must be a probability"
         if (np.diff(values) < 0.0).any():
             return "ones(share) must not decrease"
@@ -66,8 +67,8 @@ class SubmissionLaw:
         """g(x/n) for x = 0..n/2 ones among the noisy labels of n = `size` users; g is the probability that a submission
         is a one.
 
-        Values are limited to [0, 1/2]. A value below the one before it is raised to that one, so that rounding errors
-        do not make g decrease.
+        Values are limited to [0, 1/2]. A value that is below the value before it is raised to the value before it, so
+        that rounding errors do not make g decrease.
         """
         values = [min(float(self.ones(x / size)), 0.5) for x in range(size // 2 + 1)]
         return tuple(np.maximum.accumulate(np.maximum(values, 0.0)).tolist())

@@ -2,15 +2,16 @@
 
 A step releases S + b g + σC·N(0, I), with clipping norm C and noise multiplier σ. S is the sum of the other users'
 clipped gradients in the batch. The target is in the batch with probability q; then b = 1, else b = 0. Her clipped
-gradient is g in one world and is replaced by g' in the other, |g|, |g'| ≤ C. Replacing a record costs up to twice as
-much as adding one.
+gradient is g in one world and is replaced by g' in the other, where |g| ≤ C and |g'| ≤ C. Replacing a record costs up
+to twice as much as adding one.
 
 **Dominating pair** of one step, in units of C: P = (1-q) N(0, σ²) + q N(1, σ²), and Q is its mirror image. *Proof.* By
 joint convexity S may be taken as given, and subtracted. Let N(g) be the Gaussian law with mean g and variance σ². For
-γ ≥ 1 the divergence HS_γ of (1-q) N(0) + q N(g) from (1-q) N(0) + q N(g') is q ∫ [N(g) - w N(0) - γ N(g')]₊ with
-w = (γ-1)(1-q)/q ≥ 0. Written as an expectation under N(g), it is q E h(w e^X + γ e^Y). Here h(s) = [1-s]₊ is convex, X
-and Y are jointly Gaussian, Var X = |g|²/σ² ≤ 1/σ², Var Y = |g-g'|²/σ² ≤ 4/σ², and E e^X = E e^Y = 1. The divergence
-grows
+γ ≥ 1 the hockey-stick divergence HS_γ of (1-q) N(0) + q N(g) from (1-q) N(0) + q N(g') is
+q ∫ [N(g) - w N(0) - γ N(g')]₊ with w = (γ-1)(1-q)/q ≥ 0. Written as an expectation under N(g), it is
+q E h(w e^X + γ e^Y). Here h(s) = [1-s]₊ is convex. X and Y are the logarithms of the density ratios N(0)/N(g) and
+N(g')/N(g). They are jointly Gaussian, Var X = |g|²/σ² ≤ 1/σ², Var Y = |g-g'|²/σ² ≤ 4/σ², and E e^X = E e^Y = 1. The
+divergence grows
 
 1. if independent Gaussian parts of mean -variance/2 are added to X and Y until both variances reach these bounds
    (E e^part = 1; Jensen);
@@ -144,8 +145,8 @@ class ProjectedSteps(DpSgd):
 @plain_arguments
 @lru_cache(maxsize=128)
 def calibrate_noise(epsilon: float, delta: float, sampling_rate: float, steps: int) -> float:
-    """The smallest noise multiplier σ, to three digits and at least 0.05, with which noisy gradient steps (`DpSgd`) are
-    certified for (ε, δ) against the learner.
+    """The smallest noise multiplier σ, of three significant digits and at least 0.05, with which noisy gradient steps
+    (`DpSgd`) are certified for (ε, δ) against the learner.
 
     Args:
         epsilon: the target ε, above 0. delta: the target δ in (0, 1), at least 1e-14 times the number of steps.

@@ -13,10 +13,10 @@ T = (2/ε) ln(2/δ) + 1. A replaced example lowers one count by one and raises a
 density ratio of each cell is at most e^(ε/2), and that of both together at most e^ε. A cell with one example is kept
 with probability Pr[1 + Lap(2/ε) >= T] = δ/4, and never without the example. Let P be the law with the example and Q the
 law without it. The excess of P over e^ε Q is at most δ/4, since all else has a ratio of at most e^(ε/2). The excess of
-Q over e^ε P is at most 1 - e^(ε/2) (1 - δ/4) <= δ/4. So δ(ε) = δ/4 exactly. If δ < 1/2, the printed threshold is higher
-than (ε, δ) needs by (2/ε) ln 4. For a lower bound, let two counts be at least T. The event that one count is seen at
-its larger value or above, and the other at its smaller value or below, has probability 1/4 in one world and e^-ε/4 in
-the other. So the histogram is not (ε*, δ)-private for any ε* below ε + ln(1 - 4δ).
+Q over e^ε P is at most 1 - e^(ε/2) (1 - δ/4) <= δ/4. So δ(ε) = δ/4 exactly. If δ < 1/2, the printed threshold exceeds
+the one that (ε, δ) needs by (2/ε) ln 4. For a lower bound, let two counts be at least T. The event that one count is
+seen at its larger value or above, and the other at its smaller value or below, has probability 1/4 in one world and
+e^-ε/4 in the other. So the histogram is not (ε*, δ)-private for any ε* below ε + ln(1 - 4δ).
 """
 
 import math
@@ -155,8 +155,8 @@ def counts_epsilon(epsilon: float, delta: float, histograms: int = 1, num_rows: 
     """The statement that k stability-based histograms of the same examples are (kε, kδ)-private, by composition.
 
     See Theorem 2.4, and Theorem A.14 for two histograms. T is the `stability_threshold`. If n rows can fill two cells
-    of T examples each, they are not (ε*, kδ)-private for any ε* below kε + ln(1 - 4^k kδ), the lower bound of the
-    result. With fewer rows the lower bound is 0.
+    of T examples each, the histograms are not (ε*, kδ)-private for any ε* below kε + ln(1 - 4^k kδ), the lower bound of
+    the result. With fewer rows the lower bound is 0.
 
     Args:
         epsilon, delta: parameters of one histogram: ε above 0, δ in (0, 1). histograms: k, at least 1.

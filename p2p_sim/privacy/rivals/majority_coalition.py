@@ -1,14 +1,14 @@
-"""Accountant against a coalition with the learner, where users submit the majority of several peers' noisy labels.
+"""Accountant against a coalition with the learner, if users submit the majority of several peers' noisy labels.
 
-Of n users, c are members of the coalition. In R rounds they send ckR requests, k for each member and round; k may be
-random. They know whom they asked and what they got, who asked them, their own noisy labels, and all submissions.
+Of n users, c are members of the coalition. In each of R rounds each member sends k requests; k may be random. The
+members know whom they asked and what they got, who asked them, their own noisy labels, and all submissions.
 
-- With probability q = 1 - (E (1-1/n)^k)^(cR) at least one member asked the target. Then the members have her noisy
-  label itself, and its δ(ε) is that of the noise alone.
+- With probability q = 1 - (E (1-1/n)^k)^(cR) at least one member asked the target. Then the members have the target's
+  noisy label itself, and δ(ε) is that of the noise alone.
 - Otherwise the members know the noisy labels of F other users, who are distinct and drawn uniformly. A request of a
-  user who is not a member goes to a user whose noisy label is known, or to a uniformly drawn one of the remaining n-c-F
-  users. So all that members see beyond the known labels follows from the noisy labels of the remaining users in random
-  order, the target's among them: it is a post-processing of what a shuffler would release of these users.
+  user who is not a member goes to a user whose noisy label is known, or to a user drawn uniformly from the remaining
+  n-c-F users. So all that members see beyond the known labels follows from the noisy labels of the remaining users in
+  random order, the target's among them: it is a post-processing of what a shuffler would release of these users.
 
 Neither whether the target was asked nor who the F users are depends on labels. Hockey-stick divergences are jointly
 convex. So
@@ -41,7 +41,7 @@ _ROUNDING = 1e-11
 
 @dataclass(frozen=True)
 class MajorityCoalition(Accountant):
-    """Accountant against the learner and passive members of the target's cluster where users ask several peers.
+    """Accountant against the learner and passive members of the target's cluster, if users ask several peers.
 
     Args:
         cluster_size: n, the number of users in the cluster, 2 to 1,000,000.
@@ -117,13 +117,13 @@ class MajorityCoalition(Accountant):
         return some(of_one, self.members * self.rounds)
 
     def _unasked(self, epsilon: float, alone: float) -> float:
-        """Upper bound of δ(ε) if no member of the coalition asked the target: the mean δ(ε) of n-c-F shuffled noisy
-        labels.
+        """Upper bound of δ(ε) if no member of the coalition asked the target: the expectation over F of the δ(ε) of
+        n-c-F shuffled noisy labels.
 
-        n users are in the cluster, c of them members. F is the number of other users whose noisy labels members
+        The cluster has n users, and c of them are members. F is the number of other users whose noisy labels members
         fetched. The bound assumes that all members ask the largest number of peers that occurs, since more known labels
         make δ no smaller. In clusters of more than 64 users, or with over 1,000 requests by members, the largest
-        possible F replaces the mean over F.
+        possible F is taken in place of the expectation.
 
         Args:
             alone: δ(ε) of the target's noisy label alone, used if no other noisy label is unknown.

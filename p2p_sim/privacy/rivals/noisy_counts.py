@@ -18,7 +18,7 @@ the sum of n >= h shares has the law of Z plus independent noise. If c of n user
 nothing, at least h = n-c-d shares still hide the target's label. Then the exact δ(ε) is a bound, since further noise is
 a post-processing. Adding shares modulo 2^64 is a post-processing, too.
 
-*A lower bound of δ(ε) where m shares are added, r = m/h times as many as needed.* The sum of the m shares is symmetric.
+*A lower bound of δ(ε) if m shares are added: r = m/h times as many as needed.* The sum of the m shares is symmetric.
 Let p be the probability that it is 0. Consider the event "every moved count is at the true value that it has in the
 first world, or beyond it on the side away from the second world's value". It has probability a^L in the first world and
 b^L in the second, where a = (1+p)/2 and b = (1-p)/2. So if a bag is released with probability q,
@@ -229,11 +229,11 @@ class NoisyCounts(Accountant):
         """A lower bound of ε at δ: the ε at which q (a^L - e^ε b^L) falls to δ, or 0 if this value is below δ at every
         ε of at least 0.
 
-        It is the excess of probability of one event between two labels of the target. L counts move if her label
-        changes from one to the other: one count for two classes, else two. In the event, the counts are released, with
-        probability q = `released`, and each moved count is at the first label's true value, or beyond it on the side
-        away from the second label's value. For one count the latter has probability a with the first label and b with
-        the second.
+        The value q (a^L - e^ε b^L) compares the probabilities of one event under two labels of the target. L counts
+        move if her label changes from one to the other: one count for two classes, else two. In the event, the counts
+        are released, with probability q = `released`, and each moved count is at the first label's true value, or
+        beyond it on the side away from the second label's value. For one count the latter has probability a with the
+        first label and b with the second.
         """
         moved, tails = moved_counts(self.num_classes), self._tails
         if self.released == 0.0 or tails.opposite == 0.0:

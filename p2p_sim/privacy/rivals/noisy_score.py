@@ -2,9 +2,9 @@
 
 The model is fixed, or has its own privacy bound. One changed label moves the number of right predictions by at most 1.
 
-- *Two-sided geometric noise* Z of scale σ has Pr[Z = z] = (1-t)/(1+t) t^|z| with t = e^(-1/σ). The privacy loss is 1/σ
-  at all values on one side, which have probability 1/(1+t) together, and -1/σ at all others. So
-  δ(ε) = max(0, 1 - t e^ε)/(1+t), exactly.
+- *Two-sided geometric noise* Z of scale σ has Pr[Z = z] = (1-t)/(1+t) t^|z| with t = e^(-1/σ). For two true counts that
+  differ by 1, the privacy loss is 1/σ at all outputs nearer to the first count, and -1/σ at all others. If the first
+  count is true, the outputs nearer to it have probability 1/(1+t) together. So δ(ε) = max(0, 1 - t e^ε)/(1+t), exactly.
 - *Gaussian noise* of standard deviation σ has a Gaussian loss. So δ(ε) = Φ(-εσ + 1/(2σ)) - e^ε Φ(-εσ - 1/(2σ)), and the
   Rényi ε of order λ is λ/(2σ²) (Balle and Wang 2018, Theorem 8; Mironov 2017, Corollary 3).
 
@@ -75,7 +75,8 @@ class NoisyScore(Accountant):
             return outward(lower, -math.expm1(epsilon - self.pure_epsilon) * most * (1.0 + _MARGIN))
         from scipy.special import log_ndtr
 
-        # logarithms of Φ(-εσ + 1/(2σ)) and e^ε Φ(-εσ - 1/(2σ)); their absolute errors are relative errors of the terms
+        # logarithms of Φ(-εσ + 1/(2σ)) and e^ε Φ(-εσ - 1/(2σ)); their absolute errors are relative errors of these two
+        # terms
         first = float(log_ndtr(-epsilon * self.noise_scale + 0.5 / self.noise_scale))
         second = epsilon + float(log_ndtr(-epsilon * self.noise_scale - 0.5 / self.noise_scale))
         value = math.exp(first) * -math.expm1(min(second - first, 0.0))

@@ -9,9 +9,10 @@ All terms are positive, so that small probabilities keep their relative accuracy
 
 **A lower bound of δ(ε) where q̃₁ is released** (`released_delta`). Cut [τ, 1-τ] into bins. An observer of q̃₁ and of
 the target's noisy label knows the bin of q̃₁, which is a post-processing. The bins' probabilities have a closed form.
-Below the true share, it uses the distribution function of q̃₁; above, that of the other class's noisy share. So both
-tails keep their relative accuracy. The target's noisy label, resampled with probability λ, is 1 with probability
-λq̃₁ + (1-λ) 1{her label is 1}. In a bin from u to v this probability lies between its values at q̃₁ = u and q̃₁ = v.
+Below the true share they are computed from the distribution function of q̃₁, above it from that of the other class's
+noisy share. So both tails keep their relative accuracy. The target's noisy label, resampled with probability λ, is 1
+with probability λq̃₁ + (1-λ) 1{her label is 1}. In a bin from u to v this probability lies between its values at
+q̃₁ = u and q̃₁ = v.
 """
 
 import math
@@ -51,8 +52,8 @@ def share_cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floa
 
 @dataclass(frozen=True)
 class _Line:
-    """For each s, the line in the plane of the clipped noisy shares (q₀, q₁) on and below which the noisy share q̃₁ of
-    label 1 is at most s; it bends at q₀ = 1-s.
+    """For each s, a line in the plane of the clipped noisy shares (q₀, q₁). On and below this line the noisy share q̃₁
+    of label 1 is at most s. The line bends at q₀ = 1-s.
 
     a: (J, 1) true shares of label 1. s: (1, S) values of q̃₁. scale: b of the Laplace noise on each share.
     threshold: τ, the least share after clipping.
@@ -65,7 +66,7 @@ class _Line:
 
     @property
     def upper(self) -> Floats:
-        """The slope, (1, S), of the line for each s where q₀ is above 1-s; on and below this line the noisy share q̃₁
+        """For each s, the slope of the line where q₀ is above 1-s, (1, S). On and below this line the noisy share q̃₁
         of label 1 is at most s.
 
         q̃₁ is computed from the noisy shares (q₀, q₁) of labels 0 and 1, each limited to [τ, 1]. The line lies in the
@@ -75,7 +76,7 @@ class _Line:
 
     @property
     def lower(self) -> Floats:
-        """The slope, (1, S), of the line for each s where q₀ is below 1-s; on and below this line the noisy share q̃₁
+        """For each s, the slope of the line where q₀ is below 1-s, (1, S). On and below this line the noisy share q̃₁
         of label 1 is at most s.
 
         q̃₁ is computed from the noisy shares (q₀, q₁) of labels 0 and 1, each limited to [τ, 1]. The line lies in the
@@ -106,7 +107,8 @@ class _Line:
         and that of q₁ on the line, are exponential functions of q₀. The probability is the sum of the pieces'
         integrals.
         """
-        # ends of the pieces of q₀: where the line bends, and where the line or q₀ crosses a mean or an end of the range
+        # ends of the pieces of q₀: where the line bends, and where the line or q₀ crosses a true share or an end of the
+        # range
         turn, up, b, centre = 1.0 - self.s, np.maximum(self.upper, 1.0 / _STEEP), self.scale, 1.0 - self.a
         start = np.maximum(self.threshold, turn - (self.s - self.threshold) / self.lower)  # the line leaves q₁ = τ
         end = turn + (1.0 - self.s) / up  # the line reaches q₁ = 1
@@ -118,8 +120,8 @@ class _Line:
         far = np.abs(cuts - centre) / b
         both = far + np.abs(x) / b
         density, joint = np.exp(-far), np.exp(-both)
-        # integrals of q₀'s density, and of q₀'s density times q₁'s tail; the latter uses the mean of an exponential,
-        # which is computed by a series where the exponential is flat
+        # integrals of q₀'s density, and of q₀'s density times q₁'s tail; the latter uses the average of an exponential
+        # function over a piece, which is computed by a series where the function is flat
         mass = 0.5 * np.abs(np.diff(density, axis=0))
         gap = np.diff(both, axis=0)
         close = np.abs(gap) < 1e-3
@@ -138,18 +140,22 @@ def _laplace_cdf(distance: Floats, scale: float) -> Floats:
 
 
 _BINS = 1500
-"""Number of bin ends in each of three groups: about the true share, towards τ and towards 1-τ."""
+"""Number of bin ends in each of three groups: near the true share, near τ and near 1-τ."""
 _STEPS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""The data sets that are tried: their numbers of ones minus n·τ, in units of σ. 0 and n/2 ones are tried, too."""
+"""The data sets that are tried: their numbers of users with label 1, minus n·τ, in units of σ. The numbers 0 and n/2
+are tried, too.
+"""
 _REACH = 40.0
-"""How many scales of the noise the bins about the true share cover on either side."""
+"""How far the bins near the true share reach on either side, in scales of the noise."""
 
 
 @dataclass(frozen=True)
 class _Bins:
-    """Bins of q̃₁, with bounds of their probabilities in two neighbouring data sets, which have J and J + 1 ones.
+    """Bins of q̃₁, with bounds of their probabilities in two neighbouring data sets, which have J and J + 1 users with
+    label 1.
 
-    ends: (B+1,) ends of the bins. low, high: (2, B) lower and upper bounds of the probabilities, a row for each set.
+    ends: (B+1,) ends of the bins. low, high: (2, B) lower and upper bounds of the probabilities, a row for each data
+    set.
     """
 
     ends: Floats

@@ -2,9 +2,9 @@
 
 Model k of K minimises (1/n) Σᵢ ln(1 + e^(-w·zᵢ)) + b·w/n + (Δ_k/2)|w|² + λ_k g_k(w) over its weights w, on n rows i.
 Here zᵢ = yᵢ xᵢ, where yᵢ = ±1 is the label and xᵢ are the d_k features of group k, and |zᵢ| ≤ q_k. The penalty g_k is
-|w|²/2, or |w - u_k|²/2 with a vector u_k fixed before. The noise b has a density ∝ e^(-ε'|b|/2): its norm has the law
-Gamma(d_k, 2/ε'), and its direction is uniform (Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 2; Yao et al. 2019,
-Algorithms 1 and 3). Neighbouring data sets differ in one whole row, features and label; n stays the same.
+|w|²/2, or |w - u_k|²/2 with a vector u_k that was fixed before. The noise b has a density ∝ e^(-ε'|b|/2): its norm has
+the law Gamma(d_k, 2/ε'), and its direction is uniform (Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 2; Yao et al.
+2019, Algorithms 1 and 3). Neighbouring data sets differ in one whole row, features and label; n stays the same.
 
 **Theorem.** All K models together are ε-differentially private with
 
@@ -15,9 +15,10 @@ b(w) = Σᵢ zᵢ/(1 + e^(w·zᵢ)) - nΔw - nλ∇g(w) is a bijection, the inve
 identity, and u cancels in what follows. Let h be the density of b. Then the density of the minimiser at w is
 h(b(w)) det A(w), where A = n(λ+Δ)I + Σᵢ aᵢ zᵢzᵢᵀ and 0 < aᵢ ≤ 1/4. (1) If z replaces z', b(w) moves by
 z σ(-w·z) - z' σ(-w·z'), where σ is the logistic function. This vector has a norm of at most 2q, so that h changes by a
-factor of at most e^(ε'q). (2) Let B be A without the row that differs; B ≥ n(λ+Δ)I. Then det A = det B (1 + a zᵀB⁻¹z)
-lies between det B and det B (1 + c) for either data set, so that the ratio of determinants is at most 1 + c. Given the
-data, the noise of different models is independent, so that the logarithms of the factors add up. ∎
+factor of at most e^(ε'q). (2) Let B be A without the row that differs; B ≥ n(λ+Δ)I. As a ≤ 1/4 and |z| ≤ q, the
+determinant det A = det B (1 + a zᵀB⁻¹z) lies between det B and det B (1 + c) for either data set, so that the ratio of
+determinants is at most 1 + c. Given the data, the noise of different models is independent, so that the logarithms of
+the factors add up. ∎
 
 **The label alone.** If neighbours differ in the label of one row alone, z' = -z, then all models together are private
 with ε = ε' Σ_k q_k/2, less than half of the ε above. *Proof.* In (1) b(w) moves by z σ(-w·z) + z σ(w·z) = z, of norm at
@@ -36,9 +37,9 @@ neighbours' rows, the mechanism adds noise to a vector that moves by up to 2q.
 
 **δ(ε) of one row's label** (`RowLabel`). As shown above, the model of one group is as private as its noise: b in one
 world and b + z in the other, |z| <= q. The density of b depends on |b| alone and falls with |b|. So it exceeds the
-density of b + z on one side of the plane half-way. Therefore the total variation is Pr[|b₁| < |z|/2], where b₁ is one
-coordinate of b; it is largest for |z| = q. Let b = R v, where R has the law Gamma(d, scale) and v is uniform on the
-unit sphere. Then v₁² has the law Beta(1/2, (d-1)/2), and
+density of b + z on one side of the plane half-way between 0 and z. Therefore the total variation is Pr[|b₁| < |z|/2],
+where b₁ is one coordinate of b; it is largest for |z| = q. Let b = R v, where R has the law Gamma(d, scale) and v is
+uniform on the unit sphere. Then v₁² has the law Beta(1/2, (d-1)/2), and
 
     δ(0) = E Pr[R < q/(2|v₁|)].
 
@@ -226,7 +227,9 @@ def _check_rows(num_rows: int, norms: tuple[float, ...], l2: tuple[float, ...]) 
 
 
 _PARTS, _LEAST = 4000, 1e-9
-"""How many values of |v₁|, in equal ratios, enclose E Pr[R < distance/|v₁|], and the smallest value above 0."""
+"""E Pr[R < distance/|v₁|] is enclosed by sums over values of |v₁| in equal ratios: the number of these values, and the
+smallest of them above 0.
+"""
 _UP = 1.0 + 1e-9
 """Factor by which upper bounds are raised for rounding."""
 

@@ -102,8 +102,8 @@ class Pate(Accountant):
 
 @lru_cache(maxsize=128)
 def calibrate_votes(epsilon: float, delta: float, test_noise: float, answers: int, queries: int) -> float:
-    """The smallest standard deviation of an answer's noise, in votes and to three digits, with which the answers to
-    queries by noisy votes of teachers (`Pate`) are certified for (ε, δ).
+    """The smallest standard deviation of an answer's noise, in votes and with three significant digits, with which the
+    answers to queries by noisy votes of teachers (`Pate`) are certified for (ε, δ).
 
     Args:
         epsilon: the target ε, above 0. delta: the target δ in (0, 1). test_noise: the standard deviation of a test's

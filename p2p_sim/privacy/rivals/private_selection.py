@@ -15,8 +15,8 @@ one run. So
 
     ln φ'(1-u)/φ'(1-u') <= C(u) := ln φ'(1-u) - ln φ'(1-T(u)).
 
-Between two corners of T, C is monotone for every law of `selection_run_laws`, since φ' is a power of a linear function
-or e^linear.
+Between two corners of T, C is monotone for every law of `selection_run_laws`, since φ' is a power or the exponential of
+a linear function.
 
 **Hockey-stick bounds.** The excess p φ'(1-u) - e^ε p' φ'(1-u') is at most φ'(1-u) (p - e^(ε-C(u)) p').
 
@@ -34,8 +34,9 @@ integral of p^λ p'^(1-λ) φ'(1-u)^λ φ'(1-u')^(1-λ). Let ε_λ be the Rényi
 
     ε'_λ <= ln(φ(0) + e^((λ-1) ε_λ + B))/(λ-1),    B = max over u of ln φ'(1-u) + (λ-1) C(u).
 
-B is at most ln E K + (λ-1) c. The event "better than y, or a coin of probability γ comes up" obeys the run's Rényi ε_ν
-of every order ν. For the truncated negative binomial law (parameters η and γ), c is therefore at most
+B is at most ln E K + (λ-1) c. The probabilities of the event "better than y, or a coin of probability γ comes up" obey
+the run's Rényi ε_ν of every order ν. For the truncated negative binomial law (parameters η and γ), c is therefore at
+most
 (1+η)((1-1/ν) ε_ν + ln(1/γ)/ν): Theorem 2 of Papernot and Steinke (2022). For the Poisson law of mean μ,
 u' <= e^a u + δ(a) with e^a <= λ/(λ-1) makes B at most ln μ + (λ-1) μ δ(a), as in their Theorem 6, which has no φ(0).
 
@@ -350,7 +351,7 @@ class RunLawBands:
 
 
 def deltas(law: LossLaw, epsilons: Floats) -> Floats:
-    """δ(ε) of a dominating pair with this loss law, at each ε of an array, of either sign."""
+    """δ(ε) of a dominating pair with this loss law, at each ε of an array; an ε may be negative."""
     far = np.abs(epsilons)
     positive = law.infinite + -np.expm1(np.minimum(far[:, None] - law.losses, 0.0)) @ law.masses
     return np.asarray(np.where(epsilons >= 0.0, positive, -np.expm1(-far) + np.exp(-far) * positive))

@@ -1,15 +1,16 @@
 """An upper bound of δ(ε) of Algorithm 1 of the clustering paper, for any number of classes K, over all data sets.
 
-Only noisy labels are released. Each of n users' labels is replaced, with probability λ, by a draw from q̃. This noisy
-distribution of the labels gives every class a probability of at least τ. The noise on a class's share has scale σ/n.
+Only noisy labels are released. Each of n users' labels is replaced, with probability λ, by a draw from q̃. Here q̃ is a
+noisy distribution of the labels, which gives every class a probability of at least τ. The noise on a class's share has
+scale σ/n.
 
 With the noise fixed, a changed label moves q̃ by at most 1/n in total variation. The pair of laws q̃ before and after
 the change is a post-processing of the pair (τ + d, 1-2τ-d, τ), (τ, 1-2τ-d, τ + d) on three points, where
 d = min(1/n, 1-Kτ). So, given the noise, n resampled labels reveal no more than n draws from the three points. A part f
 of the change can be hidden in the noise instead. Then two Laplace variables count as revealed, each moved by f/σ of its
 scale, and d is multiplied by 1-f. The target's own noisy label is bounded by a pair of laws on three points, with λτ
-and 1-λ+λd in place of τ and d. The bound holds for every f; the least bound of a few f is taken. See `docs/theorem.md`,
-a curator who resamples.
+and 1-λ+λd in place of τ and d. The bound holds for every f; the smallest of the bounds for a few values of f is taken.
+`docs/theorem.md` has the proof, where it treats a curator who resamples.
 """
 
 import math
@@ -121,9 +122,9 @@ class Losses:
 def classes_delta(
     n: int, resampling_prob: float, scale: float, threshold: float, *, epsilon: float, classes: int
 ) -> float:
-    """Upper bound of δ(ε) of the noisy labels alone of Algorithm 1 of the clustering paper, over all data sets, for any
-    number of classes. A curator replaces each label, with probability λ, by a draw from the noisy shares of the
-    classes.
+    """Upper bound of δ(ε) over all data sets for Algorithm 1 of the clustering paper with any number of classes, if
+    only the noisy labels are released. A curator replaces each label, with probability λ, by a draw from the noisy
+    shares of the classes.
 
     Args:
         n: users, up to 131,072. resampling_prob: λ in (0, 1]. scale: σ in [0, ∞]; the noise on a share has scale σ/n.
@@ -188,8 +189,8 @@ def _law(n: int, lam: float, scale: float, threshold: float, *, moved: float, pa
 
 
 def _label(least: float, moved: float, grid: float) -> Losses:
-    """A pair of laws that bounds what the target's own noisy label shows of two of her true labels, on the grid of
-    log-ratios.
+    """A pair of laws that bounds how well the target's own noisy label tells two values of her true label apart, on the
+    grid of log-ratios.
 
     She keeps her label or has one drawn anew, so that each label has at least the probability `least`. The probability
     of an outcome differs by at most `moved` between the two true labels. So the two laws have three outcomes. Under the

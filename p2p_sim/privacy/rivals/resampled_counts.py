@@ -1,15 +1,15 @@
-"""Bounds of δ(ε) of Algorithm 1 of the clustering paper, for two classes, if only noisy labels are released.
+"""Bounds of δ(ε) for Algorithm 1 of the clustering paper, for two classes, if only noisy labels are released.
 
 Let Q = q̃₁ be the random noisy share of label 1 if J of n users hold label 1. Let V_J(k) = E Bin(k; n, Q), where
-Bin(k; n, p) is the binomial probability of k ones in n draws. With probability λ a label is resampled: replaced by a
-draw that is a one with probability Q. If every label is resampled (λ = 1), the learner sees n draws, and k of them are
-ones with probability V_J(k). If m others hold label 1, J is m or m + 1 under the target's two labels.
+Bin(k; n, p) is the binomial probability of k ones in n draws. With probability λ a label is resampled: it is replaced
+by a draw that is a one with probability Q. If every label is resampled (λ = 1), the learner sees n draws, and k of them
+are ones with probability V_J(k). If m others hold label 1, J is m if the target's label is 0, and m + 1 if it is 1.
 
 For λ < 1, an upper bound follows if the learner is told which of the others were resampled, which does not depend on
-labels. Take a number of resampled others that is hardly ever exceeded; fewer draws would be a post-processing. The
-learner sees these draws and the target's noisy label, which is a draw from Q with probability λ. Their joint law is a
-positive combination of V_J(k) and V_J(k + 1). A lower bound follows if the learner looks only at the target and the
-others with label 0. The noisy label of each such other is a one with probability λQ.
+labels. Assume a number of resampled others that is hardly ever exceeded; this only raises δ, since fewer draws are a
+post-processing of more draws. The learner sees these draws and the target's noisy label, which is a draw from Q with
+probability λ. Their joint law is a positive combination of V_J(k) and V_J(k + 1). A lower bound follows if the learner
+looks only at the target and the others with label 0. The noisy label of each such other is a one with probability λQ.
 
 V_J is an integral over the law of Q, whose distribution function F is known in closed form (`noisy_share`). The range
 of Q is cut into bins by nodes. On each bin Bin(k; n, ·) is replaced by its chord, with a bound on the difference. So
@@ -32,25 +32,28 @@ from p2p_sim.privacy.rivals.noisy_share import share_cdf
 LARGEST_CLUSTER = 2048
 """Largest number of users."""
 LARGEST_WORK = 600_000
-"""Largest product of two numbers: how many users there are, and over how many counts of users the noise reaches."""
+"""Largest product of two numbers: the number of users, and the number of counts of users over which the noise
+reaches."""
 _ROUGH, _FINE = 16, 256
-"""At how many points per count of users F is evaluated: for all data sets, and for those that may be the worst ones."""
+"""The number of points per count of users at which F is evaluated: _ROUGH for all data sets, _FINE for data sets that
+may be the worst."""
 _FEWEST_BINS = 192
 _REACH = 28.0
-"""How many scales of the noise are evaluated on either side; the probability beyond them is added to the bounds."""
+"""F is evaluated up to this many scales of the noise on either side; the probability beyond is added to the bounds."""
 _LOG_TAIL = -32.0
 """Logarithm of the probability of the counts that are left out on either side; this probability is added to the bounds.
 """
 _BLOCK = 16
-"""How many data sets are evaluated together for σ up to 1; for more noise it is more, since they share the nodes."""
+"""How many data sets are evaluated together for σ up to 1. For more noise the number is larger, since the data sets
+share the nodes."""
 
 
 @dataclass(frozen=True)
 class Bracketed:
     """Lower and upper bounds (R, N) of N probabilities for each of R successive data sets.
 
-    missing: (R,) upper bounds of the probability left out. first: the number k of the first column, if columns stand
-    for numbers k of ones.
+    missing: (R,) upper bounds of the probability that is left out. first: if columns stand for numbers k of ones, the
+    number k of the first column.
     """
 
     lower: Floats
@@ -66,7 +69,7 @@ Views = tuple[Bracketed, Bracketed]
 def affordable(n: int, scale: float, threshold: float) -> bool:
     """Whether the bounds of δ(ε) for the noisy labels alone of two classes (`counts_delta`) take a few seconds at most.
 
-    They do for 2 to 2,048 users, positive and finite noise, and a least share below 1/2, if the product of n and the
+    They do so for 2 to 2,048 users, positive and finite noise, and a least share below 1/2, if the product of n and the
     number of counts of users over which the noise reaches is at most 600,000.
 
     Args:
@@ -393,7 +396,7 @@ class _Weights:
         lower, upper = at[: split * points + 1], at[split * points :]
         below = share_cdf(share, lower, scale / n, threshold)
         above = share_cdf(1.0 - share, np.maximum(1.0 - upper, threshold), scale / n, threshold)
-        # the probability outside the nodes, which is 0 where they reach τ and 1-τ
+        # the probability outside the nodes; it is 0 at an end where the nodes reach τ or 1-τ
         start = below[:, :1] * (nodes[0] > threshold)
         end = above[:, -1:] * (nodes[-1] < 1.0 - threshold)
         # weights of the nodes: differences of means of F below, of 1 - F above, and the rest to 1 in between
@@ -413,7 +416,7 @@ def _bin_means(values: Floats, points: int) -> Floats:
     the bin, divided by 2 · `points`.
 
     Args:
-        values: (R, bins · points + 1), R functions at `points` equal steps of each bin and at the last end.
+        values: (R, bins · points + 1), R functions at `points` equally spaced places of each bin and at the last end.
     """
     pieces = 0.5 * (values[:, 1:] + values[:, :-1])
     return np.asarray(pieces.reshape(len(values), -1, points).mean(axis=2))

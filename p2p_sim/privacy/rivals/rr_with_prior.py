@@ -3,8 +3,8 @@
 RRTop-k is k-ary randomised response if the label is among the k most likely ones, else a uniform draw from these k. An
 output has probability e^ε/(e^ε+k-1), 1/(e^ε+k-1) or 1/k. The ratio of any two of these is at most e^ε, so that RRTop-k
 is ε-private for any k and any prior that does not depend on the label; for k = 1 it is 0-private. RRWithPrior takes the
-k that maximises w_k = e^ε/(e^ε+k-1) · (prior probability of the k most likely labels), the probability that the label
-is kept.
+k that maximises the probability that the label is kept, w_k = e^ε/(e^ε+k-1) · (prior probability of the k most likely
+labels).
 """
 
 import math

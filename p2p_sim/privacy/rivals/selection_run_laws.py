@@ -3,7 +3,7 @@
 Let φ be the generating function of K, φ(x) = E x^K, and φ' its derivative. Let u be the probability that another run
 beats an outcome. The bounds need three things. The first is the outcome's weight φ'(1-u), which falls from E K as u
 grows. The second is the probability 1 - φ(1-δ) that at least one run has one of the best outcomes, if a single run has
-one with probability δ. The third is the δ for which 1 - φ(1-δ) has a given value.
+such an outcome with probability δ. The third is the δ for which 1 - φ(1-δ) has a given value.
 """
 
 import math
@@ -74,8 +74,8 @@ class RunLaw(PlainNumbers, ABC):
     @abstractmethod
     def best_share(self, delta: float) -> float:
         """The probability that at least one of K runs has an outcome from some set, such as the best outcomes, if a
-        single run has one with probability δ. It is 1 - φ(1-δ), where φ(x) = E x^K, so that φ(1-δ) is the probability
-        that no run has one.
+        single run has such an outcome with probability δ. It is 1 - φ(1-δ), where φ(x) = E x^K, so that φ(1-δ) is the
+        probability that no run has such an outcome.
 
         The result is rounded up; apart from rounding it is at most E K · δ.
 
@@ -97,8 +97,8 @@ class TruncatedNegativeBinomial(RunLaw):
     """The law Pr[K = k] = (1-γ)^k / (γ^-η - 1) · Π_{l<k} (l+η)/(l+1), k >= 1.
 
     Its weights are φ'(1-u) = E K (γ/(γ + (1-γ)u))^(1+η). η = 1 is the geometric law. η = 0 is the logarithmic law, with
-    probabilities (1-γ)^k / (k ln(1/γ)): the limit of the formula, since (γ^-η - 1)/η tends to ln(1/γ) (Papernot and
-    Steinke 2022, Definition 1).
+    probabilities (1-γ)^k / (k ln(1/γ)). This is the limit of the formula, since (γ^-η - 1)/η tends to ln(1/γ) (Papernot
+    and Steinke 2022, Definition 1).
 
     Args:
         eta: η, above -1 and at most 10; a small η costs less privacy and gives K a longer tail.
@@ -119,7 +119,7 @@ class TruncatedNegativeBinomial(RunLaw):
 
     @staticmethod
     def of_mean(mean: float, eta: float) -> "TruncatedNegativeBinomial":
-        """The law with this η whose mean is at most the given mean, and smaller by at most 1e-9 of it.
+        """The law with this η whose mean is at most the given mean, and smaller by at most 1e-9 of the given mean.
 
         Args:
             mean: above 1. eta: η.
@@ -359,7 +359,7 @@ class ThresholdStop(RunLaw):
 def _scaled(eta: float, log: float) -> float:
     """(1 - e^(-ηt))/η for a number t, or its limit t for η = 0.
 
-    With t = ln x this is (1 - x^-η)/η, the form in which the laws' formulas use it.
+    With t = ln x this is (1 - x^-η)/η, the form that appears in the formulas of the laws.
 
     Args:
         eta: η. log: t, which is the logarithm of some x.

@@ -11,8 +11,8 @@ The label exchange draws from these noisy labels with replacement, which is a po
 never larger.
 
 With more than 2,048 users not every m is evaluated. Tell the learner the noisy labels of b others, chosen so that m' of
-the remaining others hold label 1. So δ(ε) for every m from m' to m' + b is at most the δ(ε) for m' in a cluster without
-these b users.
+the remaining others hold label 1; this never lowers δ(ε). So δ(ε) for every m from m' to m' + b is at most the δ(ε) for
+m' in a cluster without these b users.
 """
 
 import math

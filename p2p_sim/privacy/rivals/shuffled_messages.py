@@ -2,17 +2,17 @@
 
 Let an output o have probability P(o) and P'(o) under the target's two labels, and at least b(o) under every label; for
 an ε₀-private randomizer b = max(P, P') e^-ε₀ is allowed. View each user's output as follows: with probability Σ b(o) it
-is a draw from b, scaled to a law, and otherwise another draw. Tell the learner which of the other users did not draw
-from b, and their outputs. Then, for n users (Balle et al. 2019, Lemma 5.3; for fewer submissions see
-`exchange.blanket`),
+is a draw from b, scaled to a law, and otherwise a draw from the rest of her law. Tell the learner which of the other
+users did not draw from b, and the outputs of those users. Then, for n users (Balle et al. 2019, Lemma 5.3; for fewer
+submissions see `exchange.blanket`),
 
     δ(ε) <= (1/n) E [Y_1 + ... + Y_n]_+,    Y_i = (P(o) - e^ε P'(o)) / b(o) with probability b(o) for each o, else 0,
 
 where the Y_i are independent, with mean 1 - e^ε. The bound grows with the law of the Y_i in the convex order. Let Y be
-one of them. For convex f with f(0) = 0, E f(Y) = Σ_o F(P(o), P'(o)), where F is homogeneous and convex on either side
-of P = P'. For an output with P > P' the pair (P, P') is s (e^ε₀, 1) + r (1, 1) with s = (P - P')/(e^ε₀-1) and r >= 0,
-and likewise where P < P'. On either side the s sum to σ = β/(e^ε₀-1), where β is the total variation of P and P'. Hence
-E f(Y) is at most its value for
+distributed as the Y_i. For convex f with f(0) = 0, E f(Y) = Σ_o F(P(o), P'(o)), where F is homogeneous and convex on
+either side of P = P'. For an output with P > P' the pair (P, P') is s (e^ε₀, 1) + r (1, 1) with s = (P - P')/(e^ε₀-1)
+and r >= 0, and likewise, with the roles exchanged, if P < P'. Let β be the total variation of P and P'. On
+either side the sum of s over outputs is σ = β/(e^ε₀-1). Hence E f(Y) is at most its value for
 
     Y = e^ε₀ - e^ε  or  1 - e^(ε₀+ε)  with probability σ each,   e^ε₀ (1 - e^ε)  with e^-ε₀ (1 - σ (e^ε₀+1)),   else 0.
 
@@ -20,9 +20,9 @@ This bound grows with σ, since the third value alone is smaller in the convex o
 E [Y - k]_+ for k above 0, for k between the two negative values, and for k below them. So β may be that of the worst
 pair of labels. β is at most (e^ε₀-1)/(e^ε₀+1). At this largest β there is no third value. Then randomised response
 between two labels is the worst of all, and the bound is that of Feldman, McMillan and Talwar (Stronger privacy
-amplification by shuffling, 2023). That β matters besides ε₀ is due to Wang et al. (Privacy amplification via shuffling:
-unified, simplified, and tightened, 2024). If few outputs are likelier under one of the labels, as with the bits of
-vector approximation, β is much smaller, and so is ε.
+amplification by shuffling, 2023). The observation that β matters besides ε₀ is due to Wang et al. (Privacy
+amplification via shuffling: unified, simplified, and tightened, 2024). If few outputs are likelier under one of the
+labels, as with the bits of vector approximation, β is much smaller, and so is ε.
 """
 
 import math
@@ -39,7 +39,7 @@ from p2p_sim.privacy.randomized_response import bisect, bisect_twice
 from p2p_sim.privacy.where_bounds_hold import ANY_MESSAGE
 
 WEAKEST = 100.0
-"""The bound by shuffling is computed only for ε₀ below this."""
+"""The bound by shuffling is computed only if ε₀ is below this value."""
 _UP = 1.0 + 1e-12
 """Factor by which values that must not be rounded down are raised."""
 
@@ -57,8 +57,8 @@ class ShuffledMessages(Accountant):
         total_variation: β in [0, 1], the largest total variation between the laws of one message under two labels,
             which is its δ(0); 1 if only ε₀ is known.
         caveats: the conditions under which ε₀ holds; the bound has them as well.
-        sampling_rate: θ in (0, 1] if each user submits with probability θ, and then the message of a random user among
-            all n, as in the label exchange. None: the learner gets all n messages.
+        sampling_rate: θ in (0, 1], if each user submits with probability θ the message of a random user among all n, as
+        in the label exchange. None: the learner gets all n messages.
         submissions: given in place of θ: the number of messages that the learner got, at least 0. Each is the message
             of a random user.
     """
@@ -123,15 +123,15 @@ class ShuffledMessages(Accountant):
         return self.users > 1 and 0.0 < self.local_epsilon < WEAKEST
 
     def _bound(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
-        """Upper bound of δ(ε), in which other users' messages hide the target's. Only those messages count that are
-        drawn from the part that the message laws of all labels share; together they are the privacy blanket.
+        """Upper bound of δ(ε), in which other users' messages hide the target's. The only messages that count are draws
+        from the part that the message laws of all labels share; together they are the privacy blanket.
 
         The learner gets all n messages, or a number of submissions, each the message of a random user. The messages of
         users beyond 1,000,000 count as known to her.
 
         Args:
-            epsilon: ε. values: the largest number of values, near the mean, that are used of the law of the number of
-            users whose message the learner got. blocks: the smallest and the largest number of groups into which the
+            epsilon: ε. values: how many values of the number of users whose message the learner got are used, at most;
+            they lie near the mean of this number. blocks: the smallest and the largest number of groups into which the
             number of blanket messages is cut. Both are ignored if the learner got all messages. Fewer values or groups
             are quicker and give a bound that is no sharper.
         """

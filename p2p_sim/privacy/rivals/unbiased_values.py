@@ -68,9 +68,9 @@ class UnbiasedLaw:
 
 
 def two_output_law(values: Floats, epsilon: float) -> OutputLaw:
-    """The unbiased ε-private randomizer with two output values, one below and one above all labels: these values, and
-    the probability (k, 2) of each (column) given each label (row). The probabilities are linear in the label value, and
-    the mean of the output is the label value.
+    """The unbiased ε-private randomizer with two output values, one below and one above all labels. Returned are these
+    values, and the probability (k, 2) of each value (column) given each label (row). The probabilities are linear in
+    the label value, and the mean of the output is the label value.
 
     >>> outputs, law = two_output_law(np.array([0.0, 1.0]), math.log(3.0))
     >>> outputs.round(9).tolist(), law.round(9).tolist()
@@ -215,7 +215,7 @@ def _repaired(values: Floats, solution: OutputLaw, epsilon: float) -> OutputLaw:
         label. epsilon: ε.
 
     Raises:
-        ValueError: when no such η is enough.
+        ValueError: no such η is enough.
     """
     pair = two_output_law(values, min(1.0, epsilon / 2.0)).outputs
     outputs, law = solution

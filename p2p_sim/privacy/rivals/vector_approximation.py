@@ -1,7 +1,7 @@
 """Vector approximation: each bit of the one-hot label goes through randomised response at half of ε.
 
 A changed label changes two bits of the one-hot vector. The bits' noise is independent, so that the ε of a vector is
-twice that of a bit (Theorem 1 of the vector approximation paper). If ε is that of a vector, a bit is kept with
+twice that of a bit (Theorem 1 of the vector approximation paper). If a vector has this ε, a bit is kept with
 probability e^{ε/2}/(1+e^{ε/2}).
 """
 
@@ -44,8 +44,8 @@ def vector_delta(bit_flip_prob: float, epsilon: float) -> Bracket:
     """δ(ε) of one noisy vector: max(0, (1-p)² - e^ε p²) = max(0, 1-2p - p²(e^ε-1)), exact to rounding.
 
     Only two bits have different laws under two labels. Of their outcomes, only (1, 0) is likelier under the first
-    label. Above ε = 700, p² e^ε is computed as (p e^(ε/4) e^(ε/4))². Its relative error is at most 14u (u = 2^-53) if
-    the error of exp is one unit in the last place (as measured).
+    label. Above ε = 700, p² e^ε is computed as (p e^(ε/4) e^(ε/4))². The relative error of this square is at most 14u
+    (u = 2^-53) if the error of exp is one unit in the last place (as measured).
 
     Args:
         bit_flip_prob: p in [0, 1/2]; epsilon: ε, at least 0.
@@ -66,7 +66,8 @@ def vector_delta(bit_flip_prob: float, epsilon: float) -> Bracket:
 def vector_advantage(bit_flip_prob: float, num_classes: int) -> float:
     """An observer's advantage Pr[right] - 1/K in guessing a label from its noisy vector, if labels are equally likely.
 
-    The best guess is any class whose bit is 1. With q = 1-p it is right with probability
+    The best guess is a class whose bit is 1, or any class if all bits are 0. Let q = 1-p. The guess is right with
+    probability
     (q (1 + q + ... + q^(K-1)) + p q^(K-1)) / K.
 
     >>> law = vector_law(0.3, 4)
