@@ -1,4 +1,5 @@
-"""The effect of two choices in docs/clustering-paper.md: the bias of labels is removed, and their variation is guessed.
+"""The effect of two choices in docs/clustering-paper.md. One removes the bias that randomised response gives to labels.
+The other is the guess of how much labels vary within clusters, by which the mechanism ClusterRR splits its ε.
 
 Run as `python -m analysis.clustering_choices --data-dir DIR`; if a run was stopped, the same command continues it.
 """
@@ -14,9 +15,10 @@ REDUCED = ('population={kind="digits"}', 'population.task="classes"', "clusters.
 
 def main(frame: Frame) -> list[Path]:
     """Tries two choices of docs/clustering-paper.md by running two sweeps, and returns the file of a table with a row
-    for each point of the sweeps. In the first sweep, signed weights remove the bias that randomised response gives to
-    the labels. In the second, the curator's mechanism ClusterRR runs with several guesses of the heterogeneity φ (how
-    much labels vary within clusters). The guess decides how ClusterRR splits its ε.
+    for each point of the sweeps. In the first sweep, each noisy label is replaced by signed weights, one for each
+    class. Their mean, given the true label, is 1 for the true class and 0 for the others, so that they remove the bias
+    that randomised response gives to the labels. In the second, the curator's mechanism ClusterRR runs with several
+    guesses of the heterogeneity φ (how much labels vary within clusters). The guess decides how ClusterRR splits its ε.
 
     Args:
         frame: where the study runs and writes.

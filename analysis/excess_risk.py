@@ -106,10 +106,12 @@ class Simulation:
     def named_excess(self, law: Floats, estimate: Floats, named: int = 1) -> Floats:
         """Excess risk (R,), in R replicates, of a rule that names the `named` labels with the largest estimates at each
         point, with ties broken at random. The risk is the probability that the true label is not among those named. The
-        excess is over the best choice of equally many labels; with one label this is the excess of the 0-1 loss.
+        excess is over the best choice of equally many labels; with one label this is the excess of the 0-1 loss. It is
+        computed from the true law and averaged over C clusters of P equally likely points.
 
         Args:
-            law: the true p(y|x), (C, P, K). estimate: (R, C, P, K). named: how many labels are named.
+            law: the true p(y|x), (C, P, K), the probability of each of K labels y at each point x. estimate: (R, C, P,
+            K), estimates of these probabilities. named: how many labels are named.
         """
         jittered = estimate + 1e-12 * self.rng.random(estimate.shape)
         chosen = np.argpartition(jittered, -named, axis=3)[..., -named:]

@@ -118,10 +118,14 @@ def data_sets(n: int, alpha: float = 0.05, epsilon: float = 0.92) -> Rows:
 
 
 def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> Rows:
-    """Rows of a table: the ε of Lemma 9 of the clustering paper and the exact ε, at two cluster sizes n.
+    """Rows of a table: the learner's ε at δ = 1e-6 in a cluster of n users, as Lemma 9 of the clustering paper states
+    it and as computed exactly, for two values of n.
 
-    The two sizes are the smallest n to which Lemma 9 applies, and `largest`. The column theorem3_from has the smallest
-    n to which Theorem 3 applies at θ = 1.
+    The two values are the smallest n that meets the conditions of Lemma 9, and `largest`. Theorem 3 of that paper
+    bounds the learner's ε as well, for its own flip probability and its own δ = 1/n². The column theorem3_from has the
+    smallest n at which this flip probability is at most 1/2, at the sampling rate 1.
+
+    largest: the larger n. alpha: flip probability. theta: sampling rate.
     """
     first = next(n for n in range(2, largest) if lemma9_epsilon(n, alpha, theta, DELTA) is not None)
     theorem = next(n for n in range(2, 20_000) if theorem3(n, 1.0) is not None)
@@ -199,8 +203,11 @@ def complete(exchanges: Sequence[tuple[int, float, float]]) -> Rows:
 
 
 def _against_exact(table: Floats, alpha: float, theta: float) -> dict[str, object]:
-    """Two columns of ε: the bound for a table of fetch probabilities, and the exact ε for uniform fetch
-    probabilities.
+    """Two columns with the learner's ε at δ = 1e-6. epsilon_upper is the bound for a table of fetch probabilities,
+    which holds for every user. epsilon_exact is the exact ε if all n users fetch from everybody with probability 1/n.
+
+    table: (n, n), the probability that user i (row) fetches from user j (column). alpha: flip probability. theta:
+    sampling rate.
     """
     return {
         "epsilon_upper": FetchDistribution(table, alpha, theta).epsilon(DELTA).epsilon_upper,

@@ -114,7 +114,10 @@ def attacked(draws: list[Draw], trials: int, seed: int) -> float:
 
 
 def _event(counts: NDArray[np.int64], cut: int, label: int) -> Bools:
-    """In which runs the count is at least the cut (label 1), or at most the cut (label 0)."""
+    """In which runs the event of an attack occurs, (trials,). For `label` = 1 the event is that the count an observer
+    sees is at least the cut, for `label` = 0 that it is at most the cut. `label` is the target's label that makes the
+    event likelier, not the label that she holds in these runs.
+    """
     return counts >= cut if label else counts <= cut
 
 

@@ -17,7 +17,8 @@ from p2p_sim.privacy import Floats
 from p2p_sim.sweeps import SweepPlan, run_point
 
 RUNS = {"quickstart": ("quickstart.toml", ()), "batch": ("network/batch.toml", ("population.users=120",))}
-"""For each scenario, by its name: its file, and the values that a test changes besides the number of replicates."""
+"""For each scenario, by its name: its file, and the settings that a reduced study, as in tests, changes besides the
+number of replicates."""
 PHI, USERS = "population.heterogeneity", "population.users"
 COLUMNS = (PHI, "num_users", "flip_prob", "delta", "epsilon_upper", "epsilon_times_upper", "epsilon_local")
 MEASURES = ("accuracy", "nonprivate_accuracy", "excess_risk", "excess_risk_floor")

@@ -194,8 +194,8 @@ def _totals(network: str, laws: Laws) -> Iterator[GrowthFigure]:
     until the learner's link has passed on all submissions, if each carries 4,096 bytes besides its label.
 
     Args:
-        network: its name. laws: the exact law of one user, with times rounded down and with times rounded up; only the
-        law with times rounded up is used.
+        network: its name. laws: the exact law of one user (bytes that she sends, and when her submission arrives), once
+        with times rounded down and once with times rounded up; only the law with times rounded up is used.
     """
     sent, late = laws.late.bytes_per_user, laws.late.arrival
     totals = {

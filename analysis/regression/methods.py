@@ -1,7 +1,7 @@
 """Regression labels: users who hold them, methods that release them privately, and ridge regression on the release.
 
 A label is the index of a value in a public grid, so that indices go through the exchange as classes do. Users come from
-a law with an exact heterogeneity, or from scikit-learn's diabetes table.
+a law whose heterogeneity is known exactly, or from scikit-learn's diabetes table.
 """
 
 import math
@@ -160,7 +160,8 @@ LOCAL = (BINS, DEBIASED, UNBIASED, BINS + PAID, UNBIASED + PAID)
 EXCHANGES = tuple(EXCHANGED + name + end for name in (DEBIASED, UNBIASED) for end in ("", KNOWING))
 METHODS = (*LOCAL, EXCHANGED + BINS, *EXCHANGES)
 PAYING = 10
-"""If a method pays for the prior, on average one of this many users gives her label only for the prior."""
+"""A method whose name has `PAID` in it estimates the prior (the law of labels) from the labels of some users, who serve
+for nothing else: on average one of this many users."""
 
 
 @dataclass(frozen=True)
@@ -185,12 +186,12 @@ def release(method: str, people: RegressionUsers, epsilon: float, delta: float, 
     learner, and the ε₀ (ε of a single message).
 
     Args:
-        method: "RR-on-Bins", "RR-on-Bins, debiased" or "unbiased" for a randomizer alone; with the end ", prior paid
-        for" one user in ten gives her label only to estimate the law of labels, to which the randomizer is then fitted.
-        Names with "exchanged " before them pass a randomizer's messages through the label exchange; their end ",
-        cluster means" changes what the learner uses, not the release. people: users with labels on a public grid of
-        values. epsilon, delta: the bound against the learner; a randomizer alone has this ε at δ = 0. streams: random
-        numbers of the replicate.
+        method: one of `METHODS`. The names "RR-on-Bins", "RR-on-Bins, debiased" and "unbiased" mean a randomizer alone.
+        If a name ends with `PAID`, on average one user in ten gives her label only to estimate the law of labels, to
+        which the randomizer is then fitted. If a name begins with `EXCHANGED`, the randomizer's messages pass through
+        the label exchange. Such a name may end with `KNOWING`; this changes what the learner uses, not the release.
+        people: users with labels on a public grid of values. epsilon, delta: the bound against the learner; a
+        randomizer alone has this ε at δ = 0. streams: random numbers of the replicate.
     """
     base = method.removeprefix(EXCHANGED).removesuffix(KNOWING)
     kind = UnbiasedValues if base.startswith(UNBIASED) else RrOnBins

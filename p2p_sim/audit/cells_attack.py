@@ -1,4 +1,7 @@
-"""An audit in one run of the noisy votes or counts that a scenario's own mechanism releases for cells of features."""
+"""An audit of the noisy votes or counts that a scenario's own mechanism releases for cells of feature space.
+
+It is an audit in one run: the attacker guesses about many targets in each release.
+"""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +16,8 @@ from p2p_sim.replicate import Replicate
 
 
 def audit_cells(case: Replicate, trials: int, mechanism: CellCurator | None = None) -> OneRunAudit:
-    """Attacks the votes, counts or choice from which the curator of a scenario makes a rule or a density.
+    """Attacks what the curator of a scenario computes from the rows in cells of feature space: noisy votes, noisy
+    counts, or the choice of a classifier. From it the curator makes a classification rule or estimates a density.
 
     Args:
         case: the scenario; the attack uses only how many rows and features it has. trials: the least number of targets.
@@ -56,8 +60,9 @@ class CellLaw(Account):
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
         """δ at each of J values of ε, (J,), as a mean over the targets, if the noise is divided by `rise`. `rise` = 1
         gives the certified δ. A larger `rise` describes a leak by too little noise. From the δ at this `rise` the audit
-        computes how likely it would detect this leak. For targets who are alone in a cell, δ does not depend on `rise`;
-        it is the δ of the threshold.
+        computes how likely it would detect this leak. If counts are attacked, the δ of targets who are alone in a cell
+        does not depend on `rise`: it is the probability that the cell's noisy count reaches the threshold from which on
+        counts are released.
         """
         number = sum(count for count, _ in self.laws)
         return np.array([min(1.0, sum(n * curve(at, rise) for n, curve in self.laws) / number) for at in epsilons])

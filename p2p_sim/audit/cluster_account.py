@@ -44,7 +44,9 @@ class ClusterAccount(Account):
         """
 
     def accountant(self, size: int) -> Accountant:
-        """The accountant of a cluster of this size with the claimed noise."""
+        """The object that bounds ε and δ in a cluster of this size with the noise that the mechanism claims to add. The
+        audit compares what its attack proves with the δ certified by this object.
+        """
         return self.weaker(size, self.noise)
 
     @cached_property

@@ -98,10 +98,14 @@ def _may_fail(scenario: Scenario) -> bool:
 
 
 def _deployed_exchange(case: Replicate, sizes: NDArray[np.int64]) -> LabelExchangeMechanism:
-    """The exchange that a scenario deploys in binary clusters of these sizes, without a correction of the labels' bias.
+    """The label exchange that a scenario deploys in clusters of these sizes, with labels 0 and 1. The submitted labels
+    are left as they are: the exchange does not correct the bias that flips cause.
+
+    case: the scenario. sizes: numbers of users of the clusters.
 
     Raises:
-        InputError: the exchange cannot be attacked.
+        InputError: the scenario names the users of its coalition, or its mechanism is no label exchange, or users ask
+        several peers although the network may have faults or users may depart from the protocol.
     """
     scenario = case.scenario
     if scenario.adversaries.coalition.users:

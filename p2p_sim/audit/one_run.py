@@ -182,10 +182,12 @@ class Account(ABC):
         return [share * largest for share in self.shares] if largest > 0.0 else [0.0, 1e-3]
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """The approximate mean δ of the targets at each of J values of ε, (J,). Here a leak, such as too little noise,
+        """The approximate mean δ of the targets at each of J values of ε, (J,), if a leak, such as too little noise,
         has made the true ε `rise` times as large as the certified one. `rise` = 1 means no leak.
 
-        By default this is the δ of randomised response between two labels, whose pure ε is `rise` times `largest`.
+        Unless a subclass computes it otherwise, this is the δ of randomised response between two labels with the pure ε
+        `rise` times `largest`. `largest` is, again unless a subclass sets it otherwise, the pure ε that the mechanism's
+        accountant states for the smallest cluster.
         """
         return np.array([pure_delta(rise * self.largest, epsilon) for epsilon in epsilons])
 
@@ -393,8 +395,12 @@ def pilot_of(trials: int) -> int:
 
 
 def _power(plan: OneRunPlan, certified: Floats, account: Account, rise: float, trials: int) -> float:
-    """Approximately the probability that some test of δ detects noise so small that the true ε is the certified one
-    times `rise`.
+    """Approximately the probability that some test of δ detects a leak that makes the true ε `rise` times the certified
+    one. It is computed as the largest power of a single test of δ(ε), the probability that it refuses the certified δ.
+
+    Args:
+        plan: the tests, one of δ for each of J values of ε. certified: (J,) certified δ at these ε. account: says how
+        much the leak raises δ. rise: the factor. trials: how many targets count as evidence.
     """
     epsilons = [event.epsilon for event in plan.deltas]
     # The factor by which the leak raises δ at each ε; 1 where δ is 0.

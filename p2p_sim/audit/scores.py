@@ -1,5 +1,6 @@
-"""Scores of targets: likelihood ratios made for a mechanism, and the log-odds of a classifier that learns from other
-runs.
+"""Scores by which an audit's attack guesses the labels of targets. A target is a user whose label is a coin; there is
+one in each cluster. A score is a likelihood ratio from the formula of one mechanism, or the log-odds of a classifier
+that learns from other runs.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +18,9 @@ from p2p_sim.privacy import bernstein_window
 from p2p_sim.privacy.exchange import OtherUsers, SmoothKernel, likelihoods
 
 Score = Callable[[Batch], Floats]
-"""The scores (c,) of a batch of c targets: the larger a score, the likelier the target's label is the high class."""
+"""The scores (c,) of a batch of c targets. A coin chooses each target's label from two classes, called low and high (0
+and 1 for binary labels). The larger a score, the likelier the label is the high class.
+"""
 LARGEST_TABLE = 512
 """Largest number of users of a cluster for which log likelihood ratios are tabulated."""
 MOST_TABLES = 64
@@ -139,9 +142,11 @@ def learn_classifier(features: NDArray[np.float32], labels: NDArray[np.bool_]) -
 
 def _features(batches: Sequence[Batch], ratio: Score) -> NDArray[np.float32]:
     """Features (N, F) of N targets, from which a classifier learns their labels. Column 0 is the score made for the
-    mechanism. The next columns are: what the target, the next user and the last user of her cluster submitted (as 0-1
-    columns), shares of users who submitted and of submissions that are ones, and the cluster's size. The last columns,
-    if the attack looks at them, are features of the order of arrival, and each user's submission with its time.
+    mechanism. Then two 0-1 columns each say what one user of the target's cluster submitted: the target, the user after
+    her, and the cluster's last user. The next columns are the share of users who submitted, the share of ones among the
+    submissions, the share of users other than the target who hold label 1, and the cluster's size. With more than two
+    classes, two further shares follow. The last columns, if the attack looks at them, are features of the order of
+    arrival, and each user's submission with its time.
 
     Args:
         batches: the targets, in pieces. ratio: a function that gives the scores (c,) of a piece of c targets.
@@ -182,9 +187,9 @@ class ClusterAttack(Targets):
         Args:
             targets: draws batches of targets, one in each cluster, with their labels and what the learner sees of their
             clusters. ratio: a function that scores a batch of targets by a formula made for the mechanism. exact:
-            whether these scores are exact logarithms of the likelihood ratio. trials: how many targets will count
-            later; this number fixes how many targets the attack learns from. seed: root seed of the audit; the held-out
-            runs have another seed, which is this seed plus a constant.
+            whether these scores are exact logarithms of the likelihood ratio. trials: how many targets the audit counts
+            as evidence; the attack learns from other targets, and this number fixes from how many. seed: root seed of
+            the audit; the held-out runs have another seed, which is this seed plus a constant.
         """
         held_out = list(targets.batches(pilot_of(trials), seed + HELD_OUT_SEED))
         labels, features = np.concatenate([batch.labels for batch in held_out]), _features(held_out, ratio)
@@ -197,8 +202,8 @@ class ClusterAttack(Targets):
 
     @property
     def scope(self) -> Scope:
-        """In words, for the audit's report: what each score looks at, which leaks besides too little noise the attack
-        looks for, and which leaks it overlooks.
+        """In words, for the audit's report: what each score looks at, which kinds of leaks the attack looks for in
+        addition to too little noise, and which kinds it overlooks.
         """
         scores = ("the score made for the mechanism", "a classifier")
         if self.submitters is None:
@@ -238,9 +243,9 @@ class ClusterAttack(Targets):
         """The scores of N targets by A attacks, (A, N): the larger a score, the likelier the target's label is 1. The
         first is the score made for the mechanism, usually a log likelihood ratio; the second is a classifier's
         log-odds. If the attack looks at who submits together (A = 5), three more follow. Each is the first score plus
-        log-odds of the label, learned from held-out runs. The three log-odds follow, in this order, from these facts:
-        whether an odd number of a set of users submits, which of some users submit and which do not, and the whole
-        pattern of who submits.
+        log-odds of the label, learned from held-out runs. The log-odds of the third score depend on a set of users:
+        whether the number of them who submit is odd. Those of the fourth depend on which of some users submit and which
+        do not, those of the fifth on the whole pattern of who submits.
 
         batches: the targets, in pieces.
         """

@@ -97,10 +97,11 @@ class Peers:
         if self.hops > 1:
             return self.path(users, attempt)[-1]
         if (view := self.view) is not None:
-            # a random slot of her view; the entries of slots are replaced in turn: that of slot s comes s/view_size of
-            # a refresh period before that of slot 0
+            # a random slot of her view; the entries of slots are replaced in turn, each once per refresh period: the
+            # entry of slot s is replaced s/view_size of a period before the entry of slot 0
             slot = np.floor(self.streams.uniforms("view-slot", self.shard.index, attempt).at(users) * view.view_size)
-            # how often the slot's entry had been replaced when she asks: this numbers the entry
+            # `epoch`: how often the slot's entry has been replaced when she asks; with the slot and the user it gives
+            # the number of the entry
             epoch = np.floor(times / view.refresh_s + slot / view.view_size)
             number = (epoch * view.view_size + slot).astype(np.int64) * self.shard.size + users
             return self._member(users, self.streams.uniforms("view", self.shard.index).at(number))
@@ -134,7 +135,7 @@ class Peers:
         overlay = cast(Overlay, self.overlay)  # there is one: without an overlay, users ask members of their cluster
         first = overlay.indptr[users]
         degree = overlay.indptr[users + 1] - first
-        alone = degree <= 0  # for user -1 the difference of two entries of indptr is not above 0
+        alone = degree <= 0  # also for user -1: her degree is indptr[0] - indptr[-1], first entry minus last
         edge = first + (position * degree).astype(np.int64)
         edge[alone] = 0
         peer = np.take(overlay.indices, edge, mode="clip") if overlay.indices.size else users.copy()

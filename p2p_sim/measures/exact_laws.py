@@ -74,9 +74,9 @@ class Harmonic:
         """Integrals from 0 to each x of the positive and of the negative part of g.
 
         For each whole number j >= 1, g has one sign on the interval from 1/(j+1) to 1/j, whose length is 1/(j(j+1));
-        the sign alternates with j. The intervals below 1/m on which g has the sign of the uppermost one are those for
-        j = m, m+2, m+4, ... Their lengths sum to (ψ((m+1)/2) - ψ(m/2))/2, where ψ is the digamma function (the
-        derivative of ln Γ).
+        the sign alternates with j. The uppermost interval below 1/m is that for j = m. The intervals below 1/m on which
+        g has the same sign as on this one are those for j = m, m+2, m+4, ... Their lengths sum to
+        (ψ((m+1)/2) - ψ(m/2))/2, where ψ is the digamma function (the derivative of ln Γ).
 
         Args:
             x: numbers in [0, 1], in an array of any shape.

@@ -56,7 +56,9 @@ class ValueMessage(Message):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Further conditions of ε₀: the grid is public, and so is the prior if one is given."""
+        """Further conditions under which the ε of one message (ε₀) holds: the grid is public, and so is the prior if
+        one is given.
+        """
         return (PUBLIC_GRID,) if self.prior is None else (PUBLIC_GRID, PUBLIC_PRIOR)
 
     @property

@@ -19,7 +19,7 @@ from p2p_sim.population.data_files import checksum, find_file, read_bytes
 
 TABLE = Path(__file__).with_name("data_sets.toml")
 PUBLISHED = "as published"
-"""The name of the version if a file has the checksum of the published .gz file."""
+"""The name of a file's version if the file is the .gz file as published, recognised by the SHA-256 of that .gz file."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,10 @@ class DataFile:
 class DataSet:
     """A public data set and its files.
 
-    kind: the population's kind, also the name of the files' folder in the data directory. used: what reads the files: a
-    key of scenarios, or a study. source: the address of the files or of the archive; without a source, `get` says in
-    words how to get the files. archive: name of the archive below the source, if the files come in one.
+    kind: the population's kind, also the name of the files' folder in the data directory. used: in words, what uses the
+    data set: a value of a key in scenarios, a study, or both. source: the address of the files or of the archive;
+    without a source, `get` says in words how to get the files. archive: name of the archive below the source, if the
+    files come in one.
     """
 
     kind: str

@@ -191,8 +191,10 @@ def _layout(path: Path, label: str | None, look: Look) -> Layout:
 
 
 def _encoding(path: Path, look: Look) -> str | None:
-    """The encoding to state for a text file: None for UTF-8 or a file with a byte-order mark, else a guess, which is
-    also added to `look`.
+    """The encoding to state for a text file: None for UTF-8 or a file with a byte-order mark, else a guess.
+
+    The guess is also added to `look`, the proposal for the keys of [population]: as its key "encoding", and in a note
+    for the table's owner.
     """
     try:
         with opened(path) as file:

@@ -8,13 +8,16 @@ is nowhere below it. Since both directions are counted, the exact δ obeys
 
     δ(-ε) = 1 - e^-ε (1 - δ(ε)).
 
-This equation continues F to ε < 0, and keeps it convex there. The continued F falls from 1, is convex in x, and is at
-least max(0, 1 - x). So F is δ(ε) of a pair of laws, which dominates every neighbouring pair (Zhu, Dong and Wang 2022,
-Proposition 10 and Theorem 10), also in adaptive compositions. The pair's privacy loss has finitely many values. Each
-vertex of F, a point at which its slope changes, gives two masses, one at the loss ε and one at -ε; the first is e^ε
-times the second. The mass δ(top) lies at infinity. For composition, every loss must be a multiple of a fixed interval.
-If the loss of a vertex is no multiple, its mass is split between the two nearest multiples, so that both laws keep
-their mass. This replaces F by a chord ("connect the dots").
+This equation continues F to ε < 0, where it is convex in x, too. Where both parts meet, at ε = 0, F may fail to be
+convex if the bounds U are loose near 0. Then F is replaced, from -ε to ε of one of its vertices (points at which its
+slope changes), by the chord between these two ends. The first vertex that makes F convex is taken. The exact δ is
+convex, so it lies below this chord. The continued F falls from 1, is convex in x, and is at least max(0, 1 - x). So F
+is δ(ε) of a pair of laws, which dominates every neighbouring pair (Zhu, Dong and Wang 2022, Proposition 10 and Theorem
+10), also in adaptive compositions. The pair's privacy loss has finitely many values. Each vertex of F gives two masses,
+one at the loss ε and one at -ε; the first is e^ε times the second. The mass δ(top) lies at infinity. For composition,
+every loss must be a multiple of a fixed interval. If the loss of a vertex is no multiple, its mass is split between the
+two nearest multiples, so that both laws keep their mass. This replaces F, between any two neighbouring multiples, by
+the chord between its points there ("connect the dots").
 """
 
 import itertools
@@ -41,7 +44,8 @@ _BINS = 1000
 _STEEP = 30.0
 """Where δ falls by more than this factor from one ε of the grid to the next, further ε are put between the two."""
 _PARTS = 9
-"""Number of points at which a μ is tested between two neighbouring vertices of F, these two included."""
+"""`LossLaw.gdp` tests whether the Gaussian mechanism of a parameter μ has a large enough δ(ε). This is the number of
+points at which it is tested between two neighbouring vertices of F, these two included."""
 _SMALLEST_MU, _LARGEST_MU = 1e-6, 1e3
 """The range in which μ is searched."""
 
@@ -91,13 +95,14 @@ class LossLaw:
             while len(vertices) > 1 and _mass(at, upper, (vertices[-2], vertices[-1], point)) <= 0.0:
                 vertices.pop()
             vertices.append(point)
-        # the mass at each vertex but the first; the mass of the first makes the sum 1
+        # the mass at each vertex but the first; the mass of the first makes the sum 1. If this mass is negative, F
+        # continued to ε < 0 is not convex at ε = 0; then the first vertex is dropped, and the next one is the first
         infinite = float(upper[-1])
         triples = zip(vertices[:-1], vertices[1:], [*vertices[2:], None][: len(vertices) - 1], strict=True)
         masses = np.array([0.0, *(_mass(at, upper, triple) for triple in triples)])
         losses, both = at[vertices], masses * (1.0 + np.exp(-at[vertices]))
         first = 0
-        while (rest := 1.0 - infinite - math.fsum(both[first + 1 :])) < 0.0:  # F continued to ε < 0 is not convex at 0
+        while (rest := 1.0 - infinite - math.fsum(both[first + 1 :])) < 0.0:
             first += 1
         masses[first] = rest / (1.0 + math.exp(-losses[first]) if losses[first] > 0.0 else 1.0)
         return LossLaw(losses[first:], masses[first:], infinite, pure)
@@ -191,7 +196,7 @@ class LossLaw:
 
         Args:
             beside: a probability, at least 0, by which the law may exceed the Gaussian curve. It allows for rare large
-            losses: at 0 these alone decide on μ, which is then large.
+            losses: if `beside` is 0, these alone decide on μ, which is then large.
 
         Returns:
             μ; infinite if none up to 1000 is enough, or if an infinite loss is more likely than `beside`.
@@ -277,8 +282,8 @@ def _gaussian_covers(mu: float, ends: Floats, deltas: Floats) -> bool:
 
     For each two neighbouring points, the tangent of the Gaussian δ(ε) at the middle ε must be above both points. Since
     δ(ε) is convex in x, it lies above its tangents, and so above the line between the points. The tangent has slope
-    -Φ(-ε/μ-μ/2) in x. Its height is a difference of two terms, less an allowance for rounding: 1e-9 of the height and
-    1e-14 of the second term.
+    -Φ(-ε/μ-μ/2) in x. Its height at the middle ε is the Gaussian δ(ε) = Φ(-ε/μ+μ/2) - e^ε Φ(-ε/μ-μ/2), less an
+    allowance for rounding: 1e-9 of this δ(ε) and 1e-14 of its second term, e^ε Φ(-ε/μ-μ/2).
 
     Args:
         mu: μ. ends, deltas: (k,), ε and δ of the points, by ascending ε.

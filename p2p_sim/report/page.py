@@ -112,7 +112,7 @@ def report_page(
 
 
 def _environment() -> Environment:
-    """The settings of Jinja, its files and filters, with which the report's template is filled. All texts are escaped."""
+    """The settings, files and filters of Jinja with which the report's template is filled. All texts are escaped."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,

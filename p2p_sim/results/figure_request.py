@@ -1,5 +1,5 @@
-"""Which columns a figure shows: the columns that a request names, those that are chosen if it does not name them, and
-those that make lines.
+"""Chooses the columns that a figure shows. A request may name them; for an axis without a named column, one is chosen.
+In a figure of lines, further swept keys are added to the columns whose values make lines.
 """
 
 from collections.abc import Sequence

@@ -223,7 +223,8 @@ def check_column(option: str, name: str, columns: Iterable[str]) -> None:
     """Raise an InputError unless `name`, given to an option, is one of the columns.
 
     Raises:
-        InputError: names the nearest column, by its whole name or by the last part of a dotted key.
+        InputError: `name` is none of the columns. The error names the nearest column, by its whole name or by the last
+        part of a dotted key. If none is near, it lists up to 8 columns.
     """
     columns = list(columns)
     if name in columns:

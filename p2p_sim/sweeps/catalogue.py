@@ -1,4 +1,4 @@
-"""The catalogue of shipped scenarios and sweeps: what each of them shows and needs, and the papers on which it rests."""
+"""The catalogue of shipped scenarios and sweeps: what each shows and needs, and the papers on which it rests."""
 
 import copy
 import re

@@ -83,15 +83,17 @@ class SweepResult:
 
     @property
     def tidy(self) -> pd.DataFrame:
-        """The rows with the columns that follow from others; its `attrs["directory"]` is the results directory."""
+        """The rows, with further columns that are computed from the stored ones, such as accuracy from error_rate. The
+        frame's `attrs["directory"]` is the results directory.
+        """
         rows = derived(self.rows)
         rows.attrs["directory"] = str(self.directory)
         return rows
 
     @cached_property
     def terms(self) -> Terms:
-        """The privacy statements of these rows without the numbers, merged over the rows. For each column of ε they are
-        the observer, the bases (how ε was computed), the conditions, and who claims them.
+        """What the privacy statements of these rows say apart from the values of ε and δ, merged over the rows. For
+        each column of ε this is the observer, the bases (how ε was computed), the conditions, and who claims them.
         """
         terms = read_terms(self.directory)
         return merged([terms[name] for name in dict.fromkeys(self.rows.get("statement", ())) if name in terms])
@@ -181,7 +183,7 @@ def run_sweep(
         plan: the points and replicates. out: results directory; default results/<name>-<hash8> below the current
         directory. executor: runs the tasks; default: this process, one after another. report: called with the progress,
         before the first and after every batch. work: takes a batch of tasks and returns a result for each, a row or an
-        error; default: one task after another, each to its row. finish: called at the end with the directory and the
+        error; default: the tasks are computed one after another. finish: called at the end with the directory and the
         rows, while no other process can write to the directory; default: does nothing.
 
     Raises:

@@ -23,8 +23,8 @@ class Search:
 
     space: the settings that may be tried. goal: the goal by which trials are compared. replicates: number of replicates
     of each trial. trials: the trials chosen so far. measure: a function that runs replicates of trials. early: whether
-    hopeless trials are stopped. report: a function that is called with two numbers, of trials that have ended and of
-    trials that are wanted.
+    hopeless trials are stopped. report: a function that is called with two numbers: how many trials have ended, and how
+    many are wanted.
     """
 
     space: Space
@@ -94,8 +94,9 @@ class Search:
     def _hopeless(self, replicates: Sequence[Measured], first: int) -> bool:
         """Whether a trial should be stopped. If the least ε is searched, it is hopeless once its largest ε is at least
         that of some earlier trial that met the condition on accuracy. If ε is limited, it is hopeless once its ε
-        exceeds the limit, or once its score is worse than the median of earlier trials that kept within the limit after
-        as many replicates; there must be at least five such trials.
+        exceeds the limit, or once its score is worse than the median score of earlier trials. If the trial has run m
+        replicates, only the first m replicates of each earlier trial are used. The median is over those earlier trials
+        that kept within the limit in these m; there must be at least five.
 
         Args:
             replicates: the trial's replicates so far. first: number of the first trial of its batch; only trials before

@@ -26,9 +26,9 @@ NOT_TOGETHER = ("leaks in who submits together", "not looked for here")
 
 
 def audit_output(audit: AnyAudit, size_requested: bool = True) -> AuditOutput:
-    """The output of an audit of any kind: what the attack proves beside the exact or certified ε and δ, and beside the
-    ε of the mechanism's paper, if it states one. The output has a table, the conditions of the bound, a record for
-    JSON, and the line to print if the audit failed.
+    """The output of an audit of any kind: what the attack proves, next to the exact or certified ε and δ. If the
+    mechanism's paper states an ε, that is shown as well. The output has a table, the conditions of the bound, a record
+    for JSON, and the line to print if the audit failed.
 
     Args:
         audit: the results. size_requested: whether the person who runs the audit chose the size of the attacked
@@ -58,7 +58,7 @@ def _statement_record(bound: PrivacyBound) -> dict[str, Any]:
 
 def _exchange(audit: Audit, why: str) -> AuditOutput:
     """The output of an audit that simulated the exchange in many copies of one small cluster: a table of what the
-    attack proves beside the exact ε and δ, the conditions of this bound, a record for JSON, and the line to print if
+    attack proves, next to the exact ε and δ; the conditions of this bound; a record for JSON; and the line to print if
     the audit failed.
 
     Args:
@@ -84,7 +84,7 @@ def _exchange_record(audit: Audit, bound: PrivacyBound) -> dict[str, Any]:
     the audit passed. The entry "learned" has the results of a second attack by a classifier, or None.
 
     Args:
-        audit: the results. bound: the exact ε at δ, from which come the words about observer and conditions.
+        audit: the results. bound: the exact ε at δ; its observer and conditions are put into the record in words.
     """
     # there are two tests: of ε at the stated δ, and of δ at test_epsilon; *_expected is what they prove if all is right
     r = audit.result

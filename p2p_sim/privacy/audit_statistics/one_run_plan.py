@@ -196,8 +196,9 @@ def plan_one_run(
 def _event(
     epsilon: float, scores: Floats, labels: NDArray[np.bool_], *, attack: int, error: float, trials: int, exact: bool
 ) -> GuessEvent:
-    """The rule that tests δ(ε) by guesses from one attack's scores: two thresholds, chosen to make Pr[right] - e^ε
-    Pr[wrong] largest in the pilot. Label 0 is guessed below the lower threshold, label 1 from the upper one on.
+    """The rule that tests δ(ε) by guesses of targets' labels from one attack's scores. A target is a user whose label,
+    a coin, is guessed. The rule has two thresholds, chosen to make Pr[right] - e^ε Pr[wrong] of the guesses largest in
+    the pilot run. Label 0 is guessed below the lower threshold, label 1 from the upper one on.
 
     Args:
         epsilon: ε. scores: (N,) scores of the pilot's targets, ascending. labels: (N,) the targets' labels, in the same

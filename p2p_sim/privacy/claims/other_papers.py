@@ -122,13 +122,14 @@ def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
 
     All true counts here are below the threshold. There, given that a cell is reported, the law of its noisy count does
     not depend on its true count, since Laplace tails are exponential. At larger counts the privacy loss of each cell is
-    at most ε/2. Only a cell that becomes empty costs δ.
+    at most ε/2. Only a cell that becomes empty costs δ. With shift = 1 this exact cost is δ/4: a cell with one example
+    is reported with this probability, an empty cell never.
 
     Args:
         shift: the last term of the threshold, 1 in the paper that makes the claim.
     """
     for epsilon, delta, left, right in itertools.product((0.1, 0.5, 1.0), (1e-2, 1e-4, 1e-8), (1, 2, 3), (0, 1, 3)):
-        # probabilities of the four outcomes: whether each of the cells is reported, before and after the move
+        # before and after the move: the probabilities of four outcomes (each of the two cells is reported or not)
         laws = []
         for counts in ((left, right), (left - 1, right + 1)):
             chances = [reported(count, epsilon, delta, shift) for count in counts]

@@ -8,17 +8,21 @@ for one of the target's two labels, evidence for the other label, or evidence fo
 - which users other than the target have a message outside the blanket, and which submissions carry these messages.
 
 Let D visited users remain: those whose message is not revealed to be outside the blanket. The learner does not know who
-these D users are, nor whether the target is among them. Given V, the odds that the target is among the D are
-D/γ : (n - V), by counting, and each of the D is equally likely to be the target. Compare the likelihoods of the D
-messages under the target's two labels with the likelihood of D messages of the blanket:
+these D users are, nor whether the target is among them. Given V and D, the odds that the target is among the D are
+D/γ : (n - V), by Bayes' rule: the target is visited with probability V/n, and each other visited user is among the D
+with probability γ. Each of the D is equally likely to be the target. Compare the likelihoods of the D messages under
+the target's two labels with the likelihood of D messages of the blanket:
 
     δ(ε) <= (1/n) E [ Y_1 + ... + Y_V + (n - V)(1 - e^ε) ]_+ ,
 
 where Y_1, Y_2, ... are independent copies of Y, and [x]_+ = max(0, x). Y is `kinds`/γ times a message's *worth* if the
-message belongs to the blanket, else 0; Y has mean 1 - e^ε. Here a message of the blanket is worth `keep` with
-probability 1/kinds, `-lose` with probability 1/kinds, else `-rest`; these names are the fields of `Blanket`. How often
-each of the D messages is repeated is no further evidence. If V = n, this is Lemma 5.3 of Balle et al. (2019) for all n
-messages, shuffled.
+message belongs to the blanket, else 0; Y has mean 1 - e^ε. So D is in the formula as the number of the terms Y_1 to Y_V
+whose message belongs to the blanket. Let P and Q be the laws of what the learner sees under the target's two labels. A
+message's worth is what it adds to P - e^ε Q, relative to the likelihood of blanket messages and up to a constant
+factor. A message of the blanket is worth `keep` with probability 1/kinds (evidence for the first label), `-lose` with
+probability 1/kinds (evidence for the second), else `-rest` (evidence for neither). These names are the fields of
+`Blanket`; `kinds` need not be 3: if a message is a label of k classes, it is k. How often each of the D messages is
+repeated is no further evidence. If V = n, this is Lemma 5.3 of Balle et al. (2019) for all n messages, shuffled.
 
 The bound grows with V: by Jensen's inequality, replacing Y_V by its mean 1 - e^ε, which gives the bound for V - 1, does
 not raise the expectation.
@@ -54,10 +58,10 @@ def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials:
     Each v stands for a block of values of V and is the largest of them.
 
     Args:
-        users: how many users V counts among; at most `sources`. sampling_rate: θ in (0, 1]. blocks: largest number of
-        values near the mean of V; one more may be added. sources: number of users from whom a submission's label may
-        come, each equally likely; V counts only `users` of them. trials: how many users submit, each at most one label,
-        with probability θ; None: the number `sources`.
+        users: a number of users, at most `sources`; V counts those of them whose label is submitted. sampling_rate: θ
+        in (0, 1]. blocks: largest number of values near the mean of V; one more may be added. sources: number of users
+        from whom a submission's label may come, each equally likely; V counts only `users` of them. trials: how many
+        users submit, each at most one label, with probability θ; None: the number `sources`.
     """
     trials = sources if trials is None else trials
     hit = sampling_rate / sources
@@ -85,9 +89,10 @@ def _upper_tails(users: int, rate: float, trials: int) -> Floats:
     """Pr[V >= v] for v = 0..n + 1, rounded up, where V is how many of n users have their label submitted by anybody.
 
     The law of V is computed submitter by submitter: each of them submits, with probability `rate`, the label of a
-    uniform user. All terms are positive. With u = 2^-53 (the relative rounding error of one operation), each step is
-    off by less than 6u, and the sums of probabilities that make Pr[V >= v] add (n+1)u. The result is raised by more
-    than this, and by the smallest positive number for each step and value, which is more than what underflow loses.
+    uniform user. All terms are positive. With u = 2^-53 (the relative rounding error of one operation), the relative
+    error of each step is below 6u. Pr[V >= v] is then a sum of probabilities; this sum adds an error of (n+1)u. The
+    result is raised by more than this, and by the smallest positive number for each step and value, which is more than
+    what underflow loses.
 
     Args:
         users: n. rate: probability that a submitter submits. trials: number of submitters.
@@ -174,10 +179,12 @@ class Blanket:
         if keep <= 0.0:
             return 2.0 * math.exp(LOG_TAIL)
         walk = _walk(self.users, self.share, self.kinds, visited or ((self.users, 1.0),), blocks)
-        # of s messages, Bin(s, 1/2) are of the first kind; (keep + lose)·(this number) - due is the sum of worths, less
-        # the charge for users who are not visited
+        # s = `walk.both` messages are evidence for one of the two labels, N ~ Bin(s, 1/2) of them for the first label;
+        # (keep + lose)·N - due is the sum of all worths, less the charge for users who are not visited
         due = (lose * walk.both + rest * (walk.total - walk.both) + self.growth * walk.unseen) * (1.0 - 1e-14)
-        cut = np.floor(due / (keep + lose) * (1.0 - 1e-13)) + 1.0  # a tie is let in; rounding is charged below
+        # `cut` is the smallest N that is counted: (keep + lose)·N - due is positive there, or 0 up to rounding. A term
+        # of 0 adds nothing. For rounding, 1e-11 is charged below.
+        cut = np.floor(due / (keep + lose) * (1.0 - 1e-13)) + 1.0
         gain = (keep + lose) * walk.both / 2.0 * _at_least(cut - 1.0, walk.both - 1.0)
         loss = due * _at_least(cut, walk.both)
         excess = np.maximum(gain - loss, 0.0) + 1e-11 * (gain + loss)
@@ -217,8 +224,9 @@ def _walk(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple
     they are drawn independently of their owner's label; with the target's message there are b + 1. Of these, s are
     evidence for one of the target's two labels.
 
-    Let P and Q be the laws of what the learner sees under these two labels. Each message has a worth, what it adds to
-    the sum of P - e^ε Q. The n - V users whose messages are not submitted lower the sum by a charge
+    Let P and Q be the laws of what the learner sees under these two labels. A message's worth is what it adds to
+    P - e^ε Q, relative to the likelihood of blanket messages and up to a constant factor. The worths of the b + 1
+    messages are added up. The n - V users whose messages are not submitted lower this sum by a charge
     c = (n - V)(e^ε-1)γ/k. Given V, the bound of δ(ε) is kV/n times the mean, over b, of
     E [ mean of b+1 worths - c/(b+1) ]_+, where [x]_+ = max(0, x). The mean of b+1 worths falls with b (in the convex
     order), and c/(b+1) falls too. So for a block of values of b, the bound takes the mean at the block's first b and

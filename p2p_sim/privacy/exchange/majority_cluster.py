@@ -224,7 +224,9 @@ class MajorityCluster(MajoritySources):
         return (self.sources - 1) // 2
 
     def _share(self, ones: int) -> float:
-        """The mean share of noisy labels that are 1 if `ones` of the others hold label 1 and the rest label 0."""
+        """The mean share of ones among the noisy labels of the S users whose labels can be submitted, if `ones` of them
+        hold label 1 and the rest label 0. It only guides searches for ε and data sets.
+        """
         return self.flip_prob + (1.0 - 2.0 * self.flip_prob) * ones / self.sources
 
     def _worst(self, exact: DeltaEvaluator, epsilon: float) -> int:

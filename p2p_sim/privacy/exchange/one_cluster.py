@@ -401,20 +401,23 @@ class ClusterExchange(Sources):
     ) -> bool:
         """Certifies the data sets from m = 1 + `least` to half of S - 1, block by block; returns whether it succeeded.
 
-        m is how many of the S - 1 users besides the target hold label 1. A block is several successive m. One or a few
-        evaluations bound their δ; there the noisy labels of b users are revealed to the learner, which never lowers δ.
-        A heuristic proposes the blocks. Some are quick looks, faster evaluations with a coarser upper bound; if one
-        fails, an exact evaluation follows, or fewer labels are revealed. The data sets m = 0 to `least` must be
-        certified before.
+        S users have noisy labels that can be submitted, the target among them; m is how many of the S - 1 others hold
+        label 1. Data sets above half need no evaluation: swapping the labels maps m to S - 1 - m. A block is several
+        successive m. One or a few evaluations bound their δ; there the noisy labels of b users are revealed to the
+        learner, which never lowers δ. A heuristic proposes the blocks. Some are quick looks, faster evaluations with a
+        coarser upper bound; if one fails, an exact evaluation follows, or fewer labels are revealed. The data sets
+        m = 0 to `least` must be certified before.
 
         Args:
-            targets: pairs (ε, δ) against which quick looks are checked; `include` may raise them. log_delta: ln of the
-            δ of interest; sums leave out what is far below it. include: a function that certifies a block that is no
-            quick look, and returns whether it could. least: smallest b of a block, except of the last. variance_share:
+            targets: pairs (ε, δ) against which quick looks are checked. `include` may replace a pair by one with a
+            larger ε or δ that holds in its block, too. log_delta: ln of the δ of interest; sums leave out what is far
+            below it. include: a function that certifies a block that is no quick look, and returns whether it could.
+            least: smallest b of a block; only a last block that ends at half may have a smaller b. variance_share:
             guides the sizes of the blocks, not the result. ln δ is about -ε² V/2, where V is the variance of what the
             learner sees; blocks are made so large that V stays about this share of that of m = 0. limited: whether to
-            give up after at most 48 steps, or at once if 24 or more are expected, where the cluster is not small enough
-            to search all data sets in full. If False, the result is True whenever `include` certifies every block.
+            give up after at most 48 steps, or at once if 24 or more are expected (a step tries one or two blocks),
+            where the cluster is not small enough to search all data sets in full. If False, the result is True whenever
+            `include` certifies every block.
         """
         half, needed = (self.sources - 1) // 2, self.sources * sum(self.variances(0)) * variance_share
         plan = CoverPlan(self, self._evaluator(CoverBlock(ZEROS.ones, least), log_delta), least, needed)

@@ -312,12 +312,15 @@ class FetchDistribution(FlippedLabels):
         return UserBound(self.flip_prob, met, tuple(ways), levels, _SOON if moved else _PRECISE)
 
     def _levels(self, users: Ints, weights: Floats, counts: Floats, copies: Floats) -> TargetLevels:
-        """The bounds of one target that follow from what each fetcher's submission shows. A fetcher is a user who may
-        fetch the target's label.
+        """Bounds of what the submissions of a target's fetchers together show of the target's noisy label. A fetcher is
+        a user who may fetch this label.
 
         Each submission is bounded by a three-point pair: two laws on three outcomes, one for each value of the target's
-        noisy label. Fetchers come in groups. The users of a group have identical rows of fetch probabilities, so that
-        given the other noisy labels all of them submit a 1 with the same probability.
+        noisy label. The pair depends on a threshold τ, called a level. It bounds a submission that, given the other
+        noisy labels, is a 1 with a probability from τ to 1-τ for both values of the target's noisy label. Other
+        submissions count as showing that label if their sender fetched it. The result combines the bounds of several
+        levels. Fetchers come in groups. The users of a group have identical rows of fetch probabilities, so that given
+        the other noisy labels all of them submit a 1 with the same probability.
 
         Args:
             users: (G,), one user of each group. weights: (G,), the probability with which a user of the group fetches

@@ -199,7 +199,14 @@ class OverlayTable:
         return np.bincount(self.rows.indices[np.repeat(fetchers, np.diff(self.rows.indptr))], minlength=len(fetchers))
 
     def _key(self, target: int) -> bytes:
-        """A key that is equal for targets whose fetchers have the same rows and weights in any order."""
+        """A key of a target, by which `alike` groups the targets that share a privacy bound. A fetcher is here a user
+        who may fetch the target's label and whose fetched labels somebody sees.
+
+        Fetchers with the same row of fetch probabilities, rate and membership of the coalition form a group. The key
+        lists, for each group in a fixed order: the row's probabilities for users with hidden noisy labels, in any
+        order; the weight, which is the probability of fetching from the target; the rate; the membership; and the
+        number of fetchers.
+        """
         users, weights = self.fetchers(target)
         users, weights = users[self.used[users]], weights[self.used[users]]
         _, first, counts = np.unique(self.same[users], return_index=True, return_counts=True)

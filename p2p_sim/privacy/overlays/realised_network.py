@@ -220,6 +220,7 @@ class CappedFetch(FlippedLabels):
 
     @cached_property
     def _levels(self) -> Levels:
+        # for any target: bounds of what submissions show of her noisy label, at several thresholds τ (levels)
         caps = np.asarray(self.caps, dtype=np.float64)
         return _capped_levels(_grouped(caps, np.broadcast_to(self.known_mass, caps.shape)), self.flip_prob)
 

@@ -3,22 +3,24 @@
 The probability p lies in an interval [low, high], its *band*. A user is seen with probability `rate`. She then shows 1
 with probability p under the first law, and p + d under the second. Her pair is a post-processing of three outcomes: 1
 with probabilities (low, low + d), 0 with probabilities (1-high, 1-high-d), and a middle. From the middle she shows 1
-with probability (p-low)/(high-low) under both laws. The curve of a pair is its divergence HS_r as a function of r. If
-another pair has a larger |d| of the same sign, a larger rate or a wider band, its curve is larger. Then the original
-pair is a post-processing of the other pair (Blackwell). So a product of such larger pairs bounds the product of the
-original pairs. It also bounds mixtures of such products of original pairs.
+with probability (p-low)/(high-low) under both laws. The curve of a pair is its hockey-stick divergence HS_r, the sum
+of [first law - r · second law]₊ over the outcomes, as a function of the ratio r. If another pair has a larger |d| of
+the same sign, a larger rate or a wider band, its curve is larger. Then the original pair is a post-processing of the
+other pair (Blackwell). So a product of such larger pairs bounds the product of the original pairs. It also bounds
+mixtures of such products of original pairs.
 
 For users with equal pairs only two counts matter: how many show 1, and how many 0. Each combination of the two counts
-has a likelihood ratio. Its probability is split between the two points kg and (k+1)g of the grid (of step g) next to
-the logarithm of the ratio, such that the totals under both laws remain. A split only spreads the ratio. So no
-divergence falls (Blackwell).
+has a likelihood ratio. The logarithm of the ratio lies between two neighbouring points of the grid, j·g and (j+1)·g,
+where g is the grid's step. The probability of the combination is split between these two points, such that their sum is
+unchanged under both laws. A split only spreads the ratio. So no divergence falls (Blackwell).
 
-Rounding: a band narrower than `_SAME` counts as a single value p; wider bands are widened by `_WIDER`. Outcomes that
-are less likely than `_RARE` count as showing which of the two laws holds. So the error of an outcome's probability q is
-at most 1e-13, which is at most 1e-8 of q. Let m be how many users of a group show an outcome. A law's relative error is
-then about 1e-13 Σ (m - E m)/q, a sum over all outcomes of all groups of users. In all groups together, at most about
-`-LOG_TAIL` more users than expected show outcomes with q near `_RARE`. So, by Bernstein's inequality, this error is
-below `SLACK`, except with probability e^`LOG_TAIL`.
+Rounding: a band narrower than `_SAME` = 1e-13 counts as a single value p; wider bands are widened by `_WIDER`. So the
+error of an outcome's probability q is at most 1e-13. Outcomes of probability at most `_RARE` = 1e-5 count as showing
+which of the two laws holds. For all others, q is above 1e-5, so the error is at most 1e-8 of q. Let m be how many users
+of a group show an outcome. A law's relative error is then about 1e-13 Σ (m - E m)/q, a sum over all outcomes of all
+groups of users. Consider the outcomes with q near 1e-5. The number of users who show one of them, in all groups
+together, is at most about 64 above its mean. This holds by Bernstein's inequality, except with probability e^-64 (-64
+is `LOG_TAIL`). So, with this exception, the error is below `SLACK`.
 """
 
 import math
@@ -70,7 +72,7 @@ class Shift:
 
     @property
     def weight(self) -> float:
-        """About the variance of the sum of the privacy losses of all `count` users:
+        """An approximation of the variance of the sum of the privacy losses of all `count` users:
         count · rate · shift² (1/low + 1/(1-high)). It sets the step of the grid for losses.
 
         Each user, seen with probability `rate`, shows 1 with probability p in [low, high] under one law and p + shift
@@ -224,7 +226,7 @@ class Outcomes(NamedTuple):
     """Probabilities that a user shows 1 (`hit`), 0 (`zero`), or which of the two laws holds (`law_itself`). Each is
     given first under the first law, then under the second.
 
-    alike: the probability that she shows neither of these three or is not seen; it is equal under both laws.
+    alike: the probability that she shows none of these three things or is not seen; it is equal under both laws.
     """
 
     hit: list[float]
@@ -238,8 +240,8 @@ def _outcomes(users: Shift) -> Outcomes:
     equally likely under both.
 
     A user is seen with probability `rate`. With d = `users.shift`, the probabilities under the two laws are
-    rate · (low, low + d) for 1 and rate · (1-high, 1-high-d) for 0. From these outcomes follow, by post-processing,
-    those of a user who shows 1 with probability p or p + d, for every p in [low, high]. If low, low + d, 1-high or
+    rate · (low, low + d) for 1 and rate · (1-high, 1-high-d) for 0. By post-processing, these outcomes give those of
+    a user who shows 1 with probability p or p + d, for every p in [low, high]. If low, low + d, 1-high or
     1-high-d is at most 1e-5, the outcome that it belongs to counts as showing which law holds.
     """
     low, high = users.low, users.low
@@ -314,9 +316,9 @@ def _window(count: int, first: float, second: float) -> Floats:
 def _on_grid(law: Floats, loss: Floats, grid: float, lost: tuple[float, float]) -> ShiftLaw:
     """Two laws of an observation with J outcomes, put on a grid of log-ratios.
 
-    The probability of each outcome is split between the two points of the grid next to its log-ratio, such that the
-    totals under both laws remain: the point above gets the share (e^(loss - kg) - 1)/(e^g - 1), where g = `grid` and kg
-    is the point below.
+    The log-ratio of an outcome lies between two neighbouring points of the grid, j·g and (j+1)·g with g = `grid`. The
+    probability of the outcome is split between these two points, such that their sum is unchanged under both laws: the
+    point above, (j+1)·g, gets the share (e^(loss - jg) - 1)/(e^g - 1).
 
     Args:
         law: (J,), the probability of each outcome under the first law. loss: (J,), the logarithm of its likelihood

@@ -96,9 +96,10 @@ class SymmetricLosses:
         return min(1.0, float(self.law[above] @ excess) * (1.0 + 1e-11 + self.error) + self.lost)
 
     def plus(self, more: "SymmetricLosses") -> "SymmetricLosses":
-        """The law of the sum with an independent loss on the same grid.
+        """The law of the sum of this loss and an independent loss on the same grid.
 
-        A convolution of K and L values adds an error of (min(K, L) + 1)u.
+        `error` bounds the relative error of a law. The bounds of the two laws add up, and their convolution adds
+        (min(K, L) + 1)u, where K and L are the laws' numbers of values and u = 2^-53 is the unit of rounding.
         """
         law = np.convolve(self.law, more.law)
         # Cut negligible ends. `lost` grows by their sum, and by more than may have underflowed.

@@ -231,7 +231,10 @@ class ClusterResampling(Accountant):
 
     @property
     def _labels_alone(self) -> bool:
-        """Whether the learner sees noisy labels alone and the bounds take the labels' own randomness into account."""
+        """Whether the learner sees the noisy labels without the noisy distribution from which they are redrawn, and the
+        bounds use that the redrawn labels are random too. False if a label can be learned with certainty, or if the
+        noisy distribution is uniform whatever the noise.
+        """
         return self.counted and not (self.released or self._laid_open or self._uniform)
 
     @property

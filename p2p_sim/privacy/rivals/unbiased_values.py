@@ -1,10 +1,12 @@
 """The optimal unbiased randomizer of a label value (Badanidiyuru et al., NeurIPS 2023), by a linear programme.
 
-The labels are the values y of a public grid. A law M(o | y) of output values o is unbiased if its mean is y for every
-label y. Of all ε-private unbiased laws, the optimal one has the smallest expected squared error under a prior. Outputs
-must leave the range of the labels: two labels a < b need an output of at most a - (b-a)/(e^ε-1) and another of at least
-b + (b-a)/(e^ε-1). With these two outputs alone, and M(o | y) linear in y, every label between a and b is unbiased too.
-So an unbiased law always exists.
+The labels are the values y of a public grid. A randomizer is a law M(o | y) of its output value o given the label y. It
+is unbiased if for every label y the mean of the output is y. Of all ε-private unbiased laws, the optimal one has the
+smallest expected squared error under a prior. Outputs must leave the range of the labels: two labels a < b need an
+output of at most a - (b-a)/(e^ε-1) and another of at least b + (b-a)/(e^ε-1). Let a be the smallest and b the largest
+label of the grid. There is a law with two such outputs alone, whose probabilities M(o | y) are linear in y. The mean of
+its output is y for every label y of the grid. This is the *two-output law* (`two_output_law`). So an unbiased ε-private
+law always exists.
 
 Given a grid of outputs the problem is linear. The column of an output consists of its probabilities given each label.
 Each probability is written as v e^-ε + s, with a number v for the output and 0 <= s <= v (1 - e^-ε) for each label;
@@ -12,11 +14,12 @@ such v and s exist if and only if the law is ε-private. The grid is then refine
 whose columns are multiples of one another become one output at their mean: the mean of the law stays, ε does not grow,
 and the squared error falls (Jensen).
 
-A solver meets its constraints only to about 1e-9. The repair clips every column to its bounds. It then mixes the law
-with a share η of two further columns, for the outputs of the two-output law at a smaller ε'. These columns supply what
-the rows' sums and means lack. Since the two-output law has slack in all its ratios, some η is enough; the smallest
-power of ten that is enough is taken. The row sums, means and ε of the repaired table are right up to the rounding of a
-float. Its ε is the largest log-ratio in the table itself.
+A solver meets its constraints only to about 1e-9. The repair clips every column to its bounds. It then gives the law
+the share 1-η and adds two further columns, whose sum in each row is about η. They are for the two outputs of the
+two-output law at a smaller privacy parameter ε' = min(1, ε/2). These columns supply what the rows' sums and means lack.
+The ratios of the two-output law at ε' are at most e^ε', below the allowed e^ε. So some η is enough; the smallest power
+of ten that is enough is taken. The row sums, means and ε of the repaired table are right up to the rounding of a float.
+Its ε is the largest log-ratio in the table itself.
 """
 
 import math
@@ -87,8 +90,8 @@ def two_output_law(values: Floats, epsilon: float) -> OutputLaw:
 
 
 def best_unbiased(values: Floats, prior: Floats, epsilon: float) -> UnbiasedLaw:
-    """The unbiased ε-private law with the smallest expected squared error; its error exceeds the smallest one by about
-    1% at most.
+    """An unbiased ε-private law whose expected squared error is nearly the smallest possible: it exceeds the smallest
+    one by about 1% at most.
 
     >>> best = best_unbiased(np.linspace(0.0, 1.0, 5), np.full(5, 0.2), 1.0)
     >>> best.epsilon <= 1.0, bool(np.allclose(best.law @ best.outputs, best.values))
