@@ -1,4 +1,4 @@
-"""Two data sets, scikit-learn's digits and UCI Adult, and base classes of data sets with random or official test rows."""
+"""scikit-learn's digits and UCI Adult, and base classes of data sets with random or official test rows."""
 
 import io
 from dataclasses import replace
