@@ -324,6 +324,8 @@ class Behaves(extend.Protocol):
         self.fault = fault
 
     def user(self, me):
+        if self.fault == "no yield at all":
+            me.submit(me.ask().label)
         return None if self.fault == "no generator" else self.steps(me)
 
     def steps(self, me):

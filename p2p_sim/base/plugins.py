@@ -166,6 +166,8 @@ def checked_kind(named: str, config: Any, base: type[C], kind: str) -> type[C]:
     """
     if not (isinstance(config, type) and issubclass(config, base)):
         raise PlugInError(f"{named} must be a class derived from {base.__module__}.{base.__qualname__}")
+    if wrong := misfit(config, base):
+        raise PlugInError(f"{named}.{wrong}")
     if inspect.isabstract(config):
         raise PlugInError(f"{named} lacks {', '.join(sorted(config.__abstractmethods__))}")
     if (kinds := kinds_of(config)) != (kind,):
@@ -173,8 +175,6 @@ def checked_kind(named: str, config: Any, base: type[C], kind: str) -> type[C]:
             f"{named} needs kind: Literal[{kind!r}], the name of its entry point, not "
             f"{' or '.join(map(repr, kinds)) or 'any text'}"
         )
-    if wrong := misfit(config, base):
-        raise PlugInError(f"{named}.{wrong}")
     return config
 
 

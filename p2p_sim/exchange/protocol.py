@@ -237,18 +237,19 @@ class CheckedProtocol(Protocol):
         self._maker, self._method = maker_of(protocol), "user"
 
     def user(self, me: Me) -> Steps:
-        steps, sent = self.protocol.user(me), None
-        self._require(isinstance(steps, Generator), "must be a generator, with a yield", steps)
-        while True:
-            try:
+        sent: Any = None
+        try:
+            steps = self.protocol.user(me)
+            self._require(isinstance(steps, Generator), "must be a generator, with a yield", steps)
+            while True:
                 event = steps.send(sent)
-            except StopIteration:
-                return
-            except AttributeError as fault:
-                self._require(not isinstance(fault.obj, simpy.Event), "must write yield before me.ask()", fault.obj)
-                raise
-            self._require(isinstance(event, simpy.Event), "must yield what me.ask() or me.wait() gives", event)
-            sent = yield event
+                self._require(isinstance(event, simpy.Event), "must yield what me.ask() or me.wait() gives", event)
+                sent = yield event
+        except StopIteration:
+            return
+        except AttributeError as fault:
+            self._require(not isinstance(fault.obj, simpy.Event), "must write yield before me.ask()", fault.obj)
+            raise
 
     def answer(self, me: Me, request: Request) -> int | None:
         self._method = "answer"

@@ -275,11 +275,10 @@ def _asked(
         right = isinstance(given, np.ndarray) and given.shape == shape and np.issubdtype(given.dtype, kind)
         wanted = f": {effect} must give an array of {kind.__name__} {shape}, not {described(given)}"
         require(_name(fault, effect), right, wanted)
-        back = slice(None, None, -1)
-        sent = () if payload is None else (payload[back].copy(), num_classes)
-        again = method(messages.only(back).named(prefix), *sent)
+        sent = () if payload is None else (payload[::-1].copy(), num_classes)
+        again = method(messages.only(slice(None, None, -1)).named(prefix), *sent)
         wanted = f": {effect} must give a message the same each time, with random numbers of messages.uniform alone"
-        require(_name(fault, effect), np.array_equal(given[back], again, equal_nan=True), wanted)
+        require(_name(fault, effect), np.array_equal(given[::-1], again, equal_nan=True), wanted)
     return given
 
 

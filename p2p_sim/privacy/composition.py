@@ -305,8 +305,8 @@ def compose(exchanges: Sequence[Accountant | RunRelease], delta: float) -> Priva
     models = tuple(each.accountant if isinstance(each, RunRelease) else each for each in times)
     drawn_with = tuple(each.drawn_with if isinstance(each, RunRelease) else "" for each in times)
     # a release that reveals a label with certainty has no privacy loss distribution
+    total = Composition(models, tuple(times.values()), drawn_with)
     certain = any(loss_law(model).infinite >= 1.0 for model in models)
-    bound = None if certain else Composition(models, tuple(times.values()), drawn_with).epsilon(delta)
-    if bound is None or math.isinf(bound.epsilon_upper):
+    if certain or math.isinf((bound := total.epsilon(delta)).epsilon_upper):
         raise ValueError(f"delta = {delta}: no ε holds: the releases reveal labels with a larger probability")
     return bound

@@ -270,6 +270,7 @@ FOUND = {
         (lambda: behaves("number"), r"must yield what me.ask\(\) or me.wait\(\) gives, not 3"),
         (lambda: behaves("nothing"), r"must yield what me.ask\(\) or me.wait\(\) gives, not None"),
         (lambda: behaves("reply"), r"must yield what me.ask\(\) or me.wait\(\) gives, not Reply\("),
+        (lambda: behaves("no yield at all"), r"must write yield before me.ask\(\), not <"),
         (lambda: behaves("no yield"), r"must write yield before me.ask\(\), not <"),
         (lambda: behaves("class 2"), "me.submit: must be a label, 0 to 1, not 2"),
         (lambda: behaves("class -1"), "me.submit: must be a label, 0 to 1, not -1"),

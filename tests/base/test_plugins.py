@@ -187,6 +187,10 @@ class Narrow(LocalMechanism):
 class Misspelt(Whole):
     def transitions(self, num_classes):
         return None
+class Astray(LocalMechanism):
+    kind: Literal["mine"] = "mine"
+    def transitions(self, num_classes):
+        return None
 class Named(Whole):
     kind: Literal["theirs"] = "theirs"
 class Planet(Whole):
@@ -211,6 +215,7 @@ number = 3
             "fine:Misspelt",
             "fine:Misspelt.transitions is no method that is called: is it meant to be transition?",
         ),
+        ("mine", "fine:Astray", "fine:Astray.transitions is no method that is called: is it meant to be transition?"),
         ("mine", "fine:Named", "needs kind: Literal['mine'], the name of its entry point, not 'theirs'"),
         ("mine", "fine:Planet", "fine:Planet.adjacency = 'planet': must be 'label' or 'example'"),
         ("mine", "fine:Text", "fine:Text.conditions = 'all is well': must be a valid tuple"),
