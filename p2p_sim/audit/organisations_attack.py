@@ -1,4 +1,4 @@
-"""A one-run audit of organisations that release private models. Each organisation has one target.
+"""A one-run audit of organisations that release private models. Each organisation that learns has one target.
 
 The target is the first row from which an organisation learns its own model. A coin chooses between two whole rows
 (features and label). One row is long. The other has the largest norm allowed, which is the norm bound, and is opposite:
@@ -49,9 +49,9 @@ LONG = 100.0
 
 def audit_organisations(case: Replicate, trials: int, mechanism: Organisations | None = None) -> OneRunAudit:
     """Attacks the private models that organisations release, each learned from the rows of its own users. In every
-    organisation one row is the target: a coin chooses between two whole rows, and the attack guesses it from the
-    models. A row's features are clipped to a bounded norm before learning. The result has lower bounds of ε and δ that
-    the right guesses prove, beside the certified values.
+    organisation that learns one row is the target: a coin chooses between two whole rows, and the attack guesses it
+    from the models. A row's features are clipped to a bounded norm before learning. The result has lower bounds of ε
+    and δ that the right guesses prove, beside the certified values.
 
     Args:
         case: the scenario; its first replicate has the rows. trials: the least number of targets. mechanism: the
@@ -71,7 +71,7 @@ def audit_organisations(case: Replicate, trials: int, mechanism: Organisations |
     # Each target has the noise of her own organisation; the stated bound is that of the worst organisation.
     groups = claimed.plan.grouped(people.features.shape[1], Streams(case.scenario.seed, 0)).members
     noises = tuple(claimed.stages[k][0].noise for k in claimed.learners)
-    [worst] = claimed.privacy(people.cluster_sizes[[np.argmax([claimed.spends(k) for k in claimed.learners])]], 0.0)
+    [worst] = claimed.privacy(people.cluster_sizes[[max(claimed.learners, key=claimed.spends)]], 0.0)
     account = OppositeRows(claimed, people.cluster_sizes, worst, noises, tuple(len(group) for group in groups))
     targets = OrganisationTargets(claimed, mechanism or claimed, case, people)
     return perform_audit(case.scenario, targets, account, trials=trials)
@@ -186,7 +186,7 @@ class OppositeRows(Account):
     @property
     def largest(self) -> float:
         """The largest pure ε of a target among the organisations, for the test of her row z against her row -z. The
-        audit tests δ at shares 0 to 0.95 of this ε.
+        audit tests δ at shares 0 to 0.95 of this ε, or of 8 if 8 is smaller.
         """
         return max(noise.label_epsilon for noise in self.noises)
 

@@ -128,6 +128,13 @@ def test_an_audit_prints_the_statement_of_the_run(capsys):
     assert "each whole row one of two by a fair coin" in " ".join(capsys.readouterr().out.split())
 
 
+def test_the_stated_bound_is_that_of_an_organisation_that_learns():
+    asked = case("hypothesis_transfer", 2.0, groups=[[0], [1]], source=1, target=3)
+    done = audit_organisations(asked, 200)
+    assert done.bound.epsilon_upper == with_epsilon(asked, 2.0).spends(3) > 1.9
+    assert done.passed
+
+
 def test_other_mechanisms_are_refused():
     other = Replicate(
         Scenario.from_tree({"name": "other", "mechanism": {"kind": "randomized_response", "flip_prob": 0.2}})
