@@ -182,6 +182,10 @@ def test_bits_are_exported_one_column_a_class(tmp_path):
     assert np.array_equal(table[[f"label_{j}" for j in range(5)]], np.unpackbits(payload, axis=1, count=5))
 
 
+def test_without_noise_no_finite_epsilon_is_attained():
+    assert VectorApproximation(0.0, 3).attained(1e-5) == math.inf
+
+
 def test_the_lower_figure_is_attained():
     result = run(scenario({"kind": "vector_approximation", "target_epsilon": 1.0}, learner={"kind": "knn"}))
     law = vector_law(result.row["bit_flip_prob"], 5)
