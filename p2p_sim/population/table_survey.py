@@ -33,13 +33,13 @@ from p2p_sim.population.table_numbers import PLAIN, Convention, common_conventio
 MARKER = "?"
 """The text that always stands for a missing value."""
 MOST_MARKERS, MOST_CATEGORIES, MOST_CLASSES = 3, 100, 256
-"""Largest numbers: of texts for missing values in a column of numbers, of values of a one-hot column, and of
+"""Largest numbers: of texts for missing values in a column of numbers or dates, of values of a one-hot column, and of
 classes."""
 WITH_UNIT = r"(?:[€$£¥]\s?)?[+-]?[\d.,'\s]*\d\s?(?:[%‰€$£¥]|\s[A-Za-z]{1,3})?"
 LIKE_A_DATE = r".{0,12}\d{1,4}[ ./-]\s?[A-Za-z0-9]+[ ./,-]+\d{1,4}.*"
 """Patterns of a number with a unit, and of a text of three parts, such as a date."""
 IDENTIFIED = 20
-"""Least number of rows from which on a column counts as an identifier if all its values differ."""
+"""Least number of values with which a column may count as names or as an identifier because all of them differ."""
 
 
 @dataclass
@@ -80,8 +80,8 @@ def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = No
         some of the keys separator, decimal, thousands and encoding.
 
     Raises:
-        InputError: the table cannot be read or has no such column, this column cannot be a label, or the notation of
-            numbers is not clear.
+        InputError: the table cannot be read or has no such column, this column cannot be a label, no other column can
+            be learned from, the stated separator is none, or the notation of numbers is not clear.
     """
     look = Look({**(stated or {}), "proposed": True})
     try:
@@ -165,8 +165,11 @@ def _treated(table: ColumnTable, features: Sequence[str], written: Sequence[str]
 def _layout(path: Path, label: str | None, look: Look) -> Layout:
     """The separator, header and encoding of a CSV file, as stated in `look` or as the file suggests.
 
-    Values that the file suggests are added to `look` unless they are the usual ones. label: name of the label column,
-    or its number if there is no header.
+    Values that the file suggests are added to `look` unless they are the usual ones. Any other file has the default
+    layout. label: name of the label column, or its number if there is no header.
+
+    Raises:
+        InputError: the separator that `look` states is no single character that may separate cells.
     """
     if suffix_of(path) not in TEXTS:
         return Layout()
@@ -214,7 +217,7 @@ def _convention(path: Path, layout: Layout, texts: Mapping[str, pd.Series], look
     texts: for each column of texts, the number of cells with each text.
     """
     stated = Convention(look.keys.get("decimal", "."), look.keys.get("thousands", ""))
-    if stated != PLAIN:
+    if look.keys.keys() & {"decimal", "thousands"}:
         return stated
     style = common_convention(path, texts, layout.separator)
     look.keys |= {key: sign for key, sign, usual in zip(style._fields, style, PLAIN, strict=True) if sign != usual}
@@ -339,8 +342,8 @@ def _useless(name: str, values: Values, dated: bool) -> str:
     """The reason why a column cannot be learned from, or empty if it can be.
 
     Reasons are: it holds neither numbers nor texts; all rows have the same value; it holds names (texts that are too
-    many, or all different); it holds identifiers (whole numbers, all different, in order or in a column called id,
-    index or the like).
+    many, or at least 20 and all different); it holds identifiers (at least 20 whole numbers, all different, in order or
+    in a column called id, index or the like).
 
     Args:
         name, values: of the column. dated: whether the column holds dates.

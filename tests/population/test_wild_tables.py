@@ -259,6 +259,14 @@ def test_numbers_of_two_readings_need_a_key(tmp_path, monkeypatch):
         assert first > 0
 
 
+def test_a_stated_point_settles_what_it_is(tmp_path, monkeypatch):
+    rows = "".join(f"1.{100 + 7 * k % 900};{k % 5};{'yes' if k % 3 else 'no'}\n" for k in range(60))
+    content = f"a;b;{LABEL}\n{rows}"
+    assert 'state --decimal "." or' in refused(tmp_path, monkeypatch, content)
+    accuracy(tmp_path, monkeypatch, "t.csv", content, LABEL, "--decimal", ".")
+    assert 'decimal = "."' in (tmp_path / "mine.toml").read_text()
+
+
 @pytest.mark.parametrize(
     ("content", "line"),
     [

@@ -30,6 +30,12 @@ from p2p_sim.privacy.rivals.resampled_counts import (
 INF = math.inf
 
 
+def test_hardly_any_noise_on_the_shares_has_a_bound():
+    bound = ClusterResampling(100, 2, 0.5, 0.002, 0.1, released=True).epsilon(1e-6)
+    assert 0.0 <= bound.epsilon_lower <= bound.epsilon_upper < 1100.0
+
+
+
 @pytest.mark.parametrize(
     ("lam", "sigma", "tau", "pure", "printed"),
     [

@@ -132,7 +132,8 @@ class ClusterResampling(Accountant):
 
     @property
     def epsilon_paper(self) -> float:
-        """The ε that Theorem 1 of the clustering paper prints: 1/σ + ln(1 + (1-λ)/(λτ)). It is too small by 1/σ.
+        """The ε that Theorem 1 of the clustering paper prints: 1/σ + ln(1 + (1-λ)/(λτ)). It is too small by 1/σ
+        unless τ = 1/K, where K is the number of classes.
 
         λ is the probability that a label is replaced, σ/n the scale of the noise on each share of n users, τ the least
         noisy share.
@@ -152,7 +153,7 @@ class ClusterResampling(Accountant):
         noise.
 
         σ/n is the scale of the Laplace noise on each share of n users; a changed label moves two shares by 1/n. With
-        σ = 0 the result is infinite.
+        σ = 0 the result is infinite, unless the distribution is uniform.
         """
         if self._uniform:
             return 0.0
@@ -161,7 +162,7 @@ class ClusterResampling(Accountant):
     @property
     def _laid_open(self) -> bool:
         """Whether a label can be learned with certainty: labels are never replaced, or shares get no noise and are
-        released.
+        released, and are not uniform whatever the noise.
         """
         return self.resampling_prob == 0.0 or (self.released and self.noise_scale == 0.0 and not self._uniform)
 
@@ -299,7 +300,7 @@ class ClusterResampling(Accountant):
         intervals (bins) of the released share of label 1.
         """
         explicit = self._explicit_epsilon(delta)
-        if not self._binned or self._attained_delta(explicit) <= delta:
+        if not self._binned or explicit >= LARGEST_EPSILON or self._attained_delta(explicit) <= delta:
             return explicit
         top = min(self.pure_epsilon, LARGEST_EPSILON)
         return bisect(lambda epsilon: self._attained_delta(epsilon) > delta, explicit, top, _PRECISION).above
@@ -326,9 +327,9 @@ class ClusterResampling(Accountant):
 
         q̃ is the noisy distribution from which a curator redraws labels, at least τ for each class; σ/n is the scale of
         the noise on each share of n users. If q̃ is released, the events are the corner and, for three or more classes,
-        the edges. In the corner, q̃ is τ at all classes but one. At an edge, q̃ is τ at one class and little above τ at
-        another. If q̃ is uniform whatever the noise, the only event is the one that always happens, with factor 1 in
-        place of e^(2/σ). Otherwise there is none.
+        the edges, as far as there are enough users for them. In the corner, q̃ is τ at all classes but one. At an edge,
+        q̃ is τ at one class and little above τ at another. If q̃ is uniform whatever the noise, the only event is the
+        one that always happens, with factor 1 in place of e^(2/σ). Otherwise there is none.
         """
         n, k, tau, sigma = self.cluster_size, self.num_classes, self.threshold, self.noise_scale
         if self._uniform:  # q̃ is known, released or not
