@@ -43,7 +43,8 @@ Curve = Callable[[float, float], float]
 CELLS = 20_000
 """The largest number of cells whose votes are attacked."""
 ROWS = 50_000
-"""Approximately how many rows the full cells of a histogram have together."""
+"""Largest number of rows that the full cells of a histogram have together, besides the targets' rows; it is exceeded
+where the fewest targets (`_pairs`) need more."""
 CLEAR = 6.0
 """By how much a full cell's count is above the threshold, in units of the noise's scale."""
 REFERENCE = 20

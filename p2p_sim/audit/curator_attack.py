@@ -126,7 +126,8 @@ def audit_scenario(
         data_dir: where data files are.
 
     Raises:
-        InputError: the mechanism is no such curator, or an argument is out of its range.
+        InputError: the mechanism is no such curator, or its parameters leave nothing to attack, or an argument is out
+        of its range, or the cluster is too small for any event that the attack knows.
     """
     if cluster_size is not None and not 2 <= cluster_size <= LARGEST_CLUSTER:
         raise InputError(f"--cluster-size {cluster_size}: must lie in 2..{LARGEST_CLUSTER}")

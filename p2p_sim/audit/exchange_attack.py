@@ -44,7 +44,8 @@ def audit_exchange(
         cluster_size: number n of users in each of many copies of one cluster with the worst data set; None: the
         scenario's own clusters are attacked.
         claimed_flip_prob: the flip probability α for which the certified δ is tested; None: the scenario's α.
-        closely: whether a classifier learns from every submission and its time, which needs the event engine.
+        closely: whether a classifier also learns from every submission and its time; this needs an engine that sends
+        messages, and clusters of one size.
 
     Raises:
         InputError: the exchange cannot be attacked, or nothing is certified of it.
@@ -140,8 +141,9 @@ def worst_labels(mechanism: LabelExchangeMechanism, size: int) -> NDArray[np.uin
 
 
 def exchange_attack(targets: ClusterTargets, tabulated: bool, trials: int, seed: int) -> ClusterAttack:
-    """The attack on an exchange. It scores each target's label in two ways: by the likelihood ratio of what the learner
-    sees of her cluster, and by a classifier that has learned from held-out runs.
+    """The attack on an exchange. It scores each target's label by the likelihood ratio of the counts that the learner
+    sees of her cluster, and by a classifier that has learned from held-out runs. If the targets are looked at closely
+    and arrival times are known, three more scores look at who submits together.
 
     Args:
         targets: the source of the targets; each cluster has one target. tabulated: True if the ratio is taken from

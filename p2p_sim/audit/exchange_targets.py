@@ -52,8 +52,8 @@ class Batch:
     them submitted the high class, and how many the low class. own, after, before: what was submitted by the target, by
     the user after her, and by the cluster's last user (0 nothing, 1 the low class, 2 the high class, 3 another class).
     times: (c, 4) features of the order of arrival (`_order`); None if times are not used. claims: (J,) at each of J
-    values of ε, the sum of the certified δ of all targets; None if δ does not depend on the run. raw: (c, 3n) what each
-    user of the cluster submitted, and when (`raw_view`); None if it is not used.
+    values of ε, the sum of the certified δ of all targets; None if δ does not depend on the run, or no ε was given.
+    raw: (c, 3n) what each user of the cluster submitted, and when (`raw_view`); None if it is not used.
     """
 
     labels: NDArray[np.bool_]
@@ -288,7 +288,7 @@ def _order(cluster: Ints, member: Ints, high: NDArray[np.bool_], arrival: Floats
 def raw_view(sent: NDArray[np.int8], user: Ints, arrival: Floats) -> Floats:
     """All that the learner sees of c clusters of n users, as features (c, 3n): first each user's submission as a
     number, then its time of arrival in seconds, then the n times of the cluster in ascending order. A user who
-    submitted nothing has the time -1.
+    submitted nothing has the time -1; among the ordered times, these entries come last.
 
     Args:
         sent: (c, n) each user's submission: 0 nothing, 1 the low class of the two between which coins choose, 2 the

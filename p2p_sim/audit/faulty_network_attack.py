@@ -110,9 +110,9 @@ def coalition_cells(messages: Messages, views: CoalitionViews, population: Popul
     all labels except hers.
 
     If a member fetched the target's noisy label, the number is this label, 0 or 1. Otherwise it encodes two parts. The
-    first is how many noisy labels the members fetched from other users who hold label 0 and from those who hold label
-    1, and how many of all these noisy labels are ones. The second is what the users outside the coalition submitted,
-    except for users who fetched from a member.
+    first is from how many other users outside the coalition the members fetched noisy labels: from how many who hold
+    label 0, from how many who hold label 1, and how many of all these users have a noisy label 1. The second is what
+    the users outside the coalition submitted, except for users who fetched from a member.
 
     Args:
         messages: delivered messages that a member sent or got, or that the learner got. views: the object that numbers
@@ -179,7 +179,8 @@ def run_world(
 ) -> World:
     """How often each of J possible views of the observer occurs in an attack's trials (copies of one cluster) if every
     target holds `label`: an array `views` (J,). A second array `deltas` (trials,) has the δ that is certified at the
-    attack's ε for each trial's network, given who was online and what was lost. Without `noise` this array is empty.
+    attack's ε for each trial's network, given who was online and what was lost. This array is empty without `noise`, or
+    if the mechanism's runs have no network records.
 
     Args:
         attack: has the observer's views, the number of other users who hold label 1, ε, and the number of trials.

@@ -39,9 +39,9 @@ targets."""
 REFERENCES = 8
 """Number of models of other runs; the mean of their log-odds is subtracted from a target's log-odds."""
 SMALL = 0.01
-"""The δ at which ε is tested, as a share of the audit's error probability. A mechanism may reveal all targets with
-probability δ, so that right guesses prove nothing at a δ above the error probability. The test of the whole curve does
-not depend on this value."""
+"""The δ at which ε is tested, as a share of the audit's error probability. If the accountant computes ε only at a
+larger δ (`least_delta`), that δ is taken. A mechanism may reveal all targets with probability δ, so that right guesses
+prove nothing at a δ above the error probability. The test of the whole curve does not depend on this value."""
 LARGEST_LOSS, POINTS = 60.0, 240
 """The largest ε at which the certified curve is evaluated, and the number of values of ε at which it is evaluated."""
 APART = 10
@@ -57,7 +57,8 @@ class ModelAudit:
     scenario: its name. mechanism, parameters: the mechanism's kind, and its parameters by name.
     runs, targets: number of training runs, and number of targets in all runs together. guesses: how many were right and
     wrong.
-    curve_refused: whether the guesses refute the certified curve. bound: the certified ε at a δ below `error`.
+    curve_refused: whether the guesses refute the certified curve. bound: the certified ε at a small δ: `SMALL` times
+    `error` or, if this is larger, the least δ at which the accountant computes ε.
     epsilon_attacked: the lower bound of ε that the attack proves at this δ. mu_attacked: the largest μ for which the
     attack refutes the curve of the Gaussian mechanism. epsilon_expected, mu_expected: the values to expect,
     approximately, according to a pilot run. error: the largest probability with which a sound mechanism fails at least

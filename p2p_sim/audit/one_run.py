@@ -242,7 +242,7 @@ class OneRunAudit:
     paper: what the paper states about the worst target; None if it states nothing.
     drawn: the trade-off that the attack reached. curves: other trade-off curves by name, as type II errors at
     `TYPE_ONE`.
-    error: the probability that a sound mechanism fails the attack. scope: what the attack looks at.
+    error: the largest probability that a sound mechanism fails the attack. scope: what the attack looks at.
     declared: tests of what a protocol declares about its submissions. If the declaration is true, the probability that
     at least one of these tests fails is at most `error`; this probability adds to the one that a sound mechanism fails
     the attack.

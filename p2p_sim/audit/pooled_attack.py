@@ -1,10 +1,11 @@
-"""An audit in one run of a shuffler, or of a curator who releases noisy labels; every cluster has one target.
+"""An audit in one run of a shuffler, or of a curator or other mechanism that releases only noisy labels; every cluster
+has one target.
 
 The target's label is a fair coin between two classes, the low and the high class. The attacker knows the true labels of
 all other users. For a shuffler, one score is the logarithm of the likelihood ratio of the cluster's noisy labels. It is
-exact for two classes in small clusters, and otherwise approximate. For a curator, one score is the target's own noisy
-label. A classifier learns from held-out runs what else the release reveals, such as which user a noisy label belongs
-to. A curator who also releases the clusters' noisy distributions is attacked by counting a rare event
+exact for two classes in few and small clusters, and otherwise approximate. For all others, one score is the target's
+own noisy label. A classifier learns from held-out runs what else the release reveals, such as which user a noisy label
+belongs to. A curator who also releases the clusters' noisy distributions is attacked by counting a rare event
 (`curator_attack`).
 """
 
@@ -36,14 +37,14 @@ among the other users' noisy labels.
 
 
 def audit_pooled(case: Replicate, trials: int, mechanism: Deployment | None = None) -> OneRunAudit:
-    """Attacks a shuffler, or a curator who releases noisy labels alone.
+    """Attacks a shuffler, or a curator or other mechanism that releases noisy labels alone.
 
     Args:
         case: the first replicate of the scenario, which has the users. trials: the least number of targets.
         mechanism: what is attacked; None: the mechanism that the scenario claims.
 
     Raises:
-        InputError: the mechanism releases no labels.
+        InputError: the mechanism releases no labels, or more than noisy labels.
     """
     ready, scenario = prepare(case), case.scenario
     claimed, people = ready.mechanism, ready.population

@@ -37,7 +37,8 @@ from p2p_sim.replicate import Replicate
 MOST = 4
 """Largest count of labels in the attack; a larger count is replaced by this one."""
 MOST_DECLARED = 100_000
-"""Largest number of users whose submissions test what a protocol declares."""
+"""Largest number of users that is asked for to test what a protocol declares. Whole runs are made, so that there may be
+more users."""
 DECLARED_SEED = 32_452_843
 """Number added to the root seed for the runs that test what a protocol declares."""
 

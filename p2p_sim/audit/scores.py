@@ -41,7 +41,8 @@ class RatioTable(NamedTuple):
 
 
 def log_ratio(zero: Floats, one: Floats, flip_prob: float) -> Floats:
-    """For each view, ln Pr[view | label 1] - ln Pr[view | label 0], limited to ±700; 0 if the view has probability 0.
+    """For each view, ln Pr[view | label 1] - ln Pr[view | label 0], with ±700 in place of ±infinity; 0 if the view has
+    probability 0.
 
     zero, one: the views' probabilities if the target's noisy bit is 0, and if it is 1. flip_prob: α.
     """

@@ -155,16 +155,21 @@ def audit(
         members: c, number of users in the coalition, 1 to 5 and fewer than the cluster has; None: 1.
         trials: number of clusters simulated in each of the two worlds (target's label 0 or 1), or number of targets in
         one run; 1,000 to 10,000,000.
-        cluster_size: n, 2 to 1,000,000: copies of one cluster of n users are attacked; None: the scenario's own
-        clusters.
-        epsilon: for clusters of at most 30 users, the ε at which δ is tested. It must be below the ε of a single noisy
-        label. None: the ε at which the test has the greatest power.
+        cluster_size: n: copies of one cluster of n users are attacked; 2 to 1,000,000 for an exchange, 2 to 200 for a
+        curator of label distributions; all other mechanisms need None. None: the scenario's own clusters; for an attack
+        view by view, copies of a cluster with the size of the smallest of them; for a curator of label distributions,
+        the size, of a few, at which the attack is expected to prove most.
+        epsilon: for clusters of at most 30 users, the ε at which δ is tested. It must be at least 0 and below the ε of
+        a single noisy label. None: of three values, the one at which the attack is expected to prove the largest share
+        of the exact δ; with faults or adversaries, a quarter of the ε that holds against the learner at δ = 1e-3
+        without them.
         data_dir: where data files are; None: the environment variable P2P_SIM_DATA.
         learn: whether clusters of at most 30 users are also attacked by a classifier that uses all submissions and
         their times.
 
     Raises:
-        InputError: an argument is out of its range.
+        InputError: an argument is out of its range or does not go with the mechanism, or there is no attack on the
+        mechanism.
     """
     colluders = _colluders(observer, members)
     if not FEWEST_TRIALS <= trials <= MOST_TRIALS:

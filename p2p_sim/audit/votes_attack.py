@@ -149,7 +149,8 @@ class PateTargets(RepeatedTargets):
 
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
         """Up to 500 targets, but no more than are missing, each from a whole run of the mechanism, in which every query
-        is tested against the threshold and answered if it passes. The target's label is a fair coin. Her score is the
+        is tested against the threshold and answered if it passes, until the run has given its largest number of
+        answers. The target's label is a fair coin. Her score is the
         sum over the run's results of ln Pr[result | label 1] - ln Pr[result | label 0]. All these runs have the same
         assignment of users to teachers, and thus the same votes except for the target's; each run has fresh noise.
 

@@ -136,9 +136,10 @@ class Roles:
     def draw(
         config: AdversariesConfig, shard: Shard, degrees: NDArray[np.int64], row: NDArray[np.int32], streams: Streams
     ) -> "Roles":
-        """The roles of m users, drawn at random within each cluster, as arrays (m,): `member` (who pools what she
-        sees), `silent` (who never answers), `answer` (a fixed class for liars; -1: her noisy label; -2: the class after
-        it) and `prober` (who asks everybody). Each role has random numbers of its own, so that changing one role's
+        """The roles of m users, drawn at random within each cluster, except for members of the coalition who are chosen
+        by degree or listed, as arrays (m,): `member` (who pools what she sees), `silent` (who never answers), `answer`
+        (a fixed class that she always answers; -1: her noisy label; -2: the class after it) and `prober` (who asks
+        everybody). Each role has random numbers of its own, so that changing one role's
         share does not change the others.
 
         Args:

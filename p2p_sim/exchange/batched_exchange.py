@@ -5,7 +5,8 @@ label to the learner with probability θ. A noisy label is drawn once, and every
 no reply comes in time, her request expires. The network's setting `on_timeout` says what she does then: she asks again,
 submits her own noisy label, or submits nothing. What happens to a user depends on her own draws and on who is online,
 never on other users' messages. Where users ask several peers, a user asks all of them at once. Once each of these peers
-has replied or been given up, she submits the commonest label among the replies.
+has replied, she submits the commonest label among the replies with probability θ. If she gives up on a peer, the
+setting `answered` of `Asking` says whether she submits the commonest of the labels that came, or nothing.
 """
 
 import gc
@@ -196,7 +197,7 @@ class ShardExchange(ExchangeRun):
 
     def _on_reply(self, users: Users, times: Times, attempt: int, copy: int) -> None:
         """Handle replies that arrive at the users (m,) who asked, at times (m,), seconds. For each request, the first
-        reply that comes before the request's time-out counts; with it the user has her label. Users who are offline get
+        reply that comes by the request's time-out counts; with it the user has her label. Users who are offline get
         nothing.
 
         Args:
@@ -267,7 +268,8 @@ class ShardExchange(ExchangeRun):
     ) -> None:  # fmt: skip
         """Handle the labels that m users got when they asked one peer. If users ask one peer only, each passes her
         label on to the learner with probability θ. If they ask several, the reply is noted; a user who now has all her
-        replies, or has given up on the rest, passes on the commonest label.
+        replies (or, if `Asking.answered` is set, has given up on the rest) passes on the commonest label, with
+        probability θ too.
 
         Args:
             users: (m,) who asked. times: (m,) when each has her label, seconds. attempt: number of the request among
@@ -286,7 +288,7 @@ class ShardExchange(ExchangeRun):
 
     def _submit_majority(self, questions: Questions, settled: Users) -> None:
         """For each user who asked several peers and now waits for none of them, pass on the commonest label among her
-        replies.
+        replies, with probability θ; a user without any reply passes on nothing.
 
         questions: the replies to all users so far. settled: numbers of these users.
         """

@@ -105,9 +105,11 @@ class Traffic:
     of all these messages and copies were lost on the way, came to a receiver who was offline, and were delivered.
     bytes_sent: size of the messages that users sent. learner_messages, learner_bytes: what reached the learner, in time
     or late.
-    fallbacks: users who passed on their own label because no reply came. retries: requests, counted in `fetches` too,
-    that repeat an expired request. departed: users whose request expired and who never came online again.
-    completion_time_s: when the last message was delivered or the last request expired, seconds.
+    fallbacks: users who passed on their own label because no reply came, or, if they ask several peers, a majority in
+    which their own label counts for that reason. retries: requests, counted in `fetches` too, that repeat an expired
+    request. departed: expired requests of users who never came online again after them. completion_time_s: time of the
+    last event of the protocol or, if the learner's link has a limited rate, of the last submission that passes it, if
+    that is later, seconds.
     """
 
     protocol_events: int = 0
@@ -293,7 +295,7 @@ class ExchangeRun(ABC):
         """(m,) for each user, whose label she passes on; the entry has a meaning only if a submission of hers
         arrives."""
         self.fallback = np.zeros(shard.size, dtype=np.bool_)
-        """(m,) which users pass on their own label because no reply came."""
+        """(m,) which users pass on their own label because no reply came, or a majority in which it counts."""
         self.arrival = np.full(shard.size, NEVER)
         """(m,) when each user's first submission reaches the learner, seconds; infinity: never."""
         self.probed = np.zeros(shard.size, dtype=np.bool_)

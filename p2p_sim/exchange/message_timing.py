@@ -82,7 +82,7 @@ class MessageTiming:
             self.choices.peer[:] = self._peers.again(everybody, 0, np.where(np.isfinite(self.start), self.start, 0.0))
         generators = {leg: streams.generator(f"latency-{leg}", shard.index) for leg in LEGS}
         self.first_times = {leg: network.latency.sample(rng, shard.size) for leg, rng in generators.items()}
-        """By leg: (m,) the travel times of all users' first messages, seconds."""
+        """By leg: (m,) the latencies of all users' first messages, seconds, without the other delays."""
         request, reply = config.header_bytes, config.header_bytes + payload_bytes
         self.bytes = {
             "request": request, "probe": request,
@@ -218,7 +218,7 @@ class MessageTiming:
 
     def answered(self, users: Users, attempt: int, path: list[Users]) -> FirstReply:
         """For each of m users, when the first reply to her request is back, in seconds, and the number of this reply's
-        copy, 0 to 3, since request and reply may each be duplicated. Only replies before the request's time-out count.
+        copy, 0 to 3, since request and reply may each be duplicated. Only replies by the request's time-out count.
         The time is infinite if none comes.
 
         Both results are computed from the messages' random numbers without a simulation, since no user's messages
@@ -258,7 +258,7 @@ class MessageTiming:
 
     def _reached(self, users: Users, attempt: int, copy: int, path: list[Users] | None, sent: Floats) -> Floats:
         """When each of m requests reaches the last user of its path, who is to answer, (m,), in seconds. It is infinite
-        if the request is lost, or if a user on its path is offline then or never answers.
+        if the request is lost, if a user on its path is offline then or never answers, or if there is nobody to ask.
 
         Args:
             users: (m,) who ask. attempt: number of the request among all requests of its user, from 0. copy: 0, or 1
@@ -279,7 +279,8 @@ class MessageTiming:
 
     def arrives(self, users: Users, times: Floats, late: Bools | None = None) -> Bools:
         """Which of m users' submissions would arrive, (m,), if each user sent one. A submission must arrive by the
-        deadline; for a user whose submission was late in the run, it must arrive after the deadline. A queue at the
+        deadline; for a user whose submission was late in the run, it must arrive after the deadline. If there is no
+        deadline, or users submit in a batch at the deadline, any arrival counts. A queue at the
         learner's network connection is left out here.
 
         Args:

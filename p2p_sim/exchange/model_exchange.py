@@ -35,8 +35,8 @@ class Delivered:
     """The results of requests for models, one for each pair of an asker and an owner of a model.
 
     asker, owner: (m,) organisations, numbered from 0.
-    arrival_s: (m,) when the asker first got the model before her request expired, seconds; inf if never.
-    used: (m,) whether the model also came before the deadline.
+    arrival_s: (m,) when the asker first got the model in time for its request, seconds; inf if never.
+    used: (m,) whether the model also came by the deadline.
     received: (m,) whether some copy of the model reached the asker at all, in time or late.
     offline: (N,) whether each organisation was never online, or was offline when some message reached it.
     """
@@ -90,9 +90,10 @@ def exchange_models(
     network: Network, asker: Organisations, owner: Organisations, payload_bytes: NDArray[np.int64], record: bool = False
 ) -> Delivered:
     """The results of m requests over the simulated network. In each request one organisation asks another organisation
-    for its released model. The results tell when each model arrived, if ever, and whether it arrived before the
-    deadline; which organisations were offline; and how many messages there were. An asker sends its request once it is
-    online, and repeats it after a time-out if the network's setting `on_timeout` allows more attempts.
+    for its released model. The results tell when each model arrived in time for its request, if ever, and whether
+    it arrived by the deadline; which organisations were offline; and how many messages there were. An asker sends its
+    request once it is online, and repeats it after a time-out if the network's setting `on_timeout` allows more
+    attempts.
 
     Args:
         network: the network, already drawn for N organisations that form one cluster. asker: (m,) who asks. owner: (m,)

@@ -314,7 +314,9 @@ class NetworkRecord:
     whether she pools what she sees with the learner. probed: whether an adversary who asks all users of the cluster got
     her answer.
     law: the fetch law of the users with `fetched`. draws: the largest number of labels that a user may have got, late
-    ones included. times_tell: whether the time of a submission may depend on whose label it is.
+    ones included, if she asked for one label; the number does not hold for users who ask several peers or follow a
+    protocol of their own, whose `law` is `Unknown`. times_tell: whether the time of a submission may depend on whose
+    label it is.
     offsets: (C+1,) cluster c has the entries offsets[c]..offsets[c+1]-1. users: (m,) number of users for whom each
     entry stands; None: one each.
     """

@@ -40,7 +40,8 @@ class ProcessExchange(SingleMessages):
     """The run of a protocol in one shard, a group of whole clusters, message by message.
 
     Args:
-        protocol: what the users do. payload: (m,) the noisy label of each user, drawn once.
+        protocol: what the users do. payload: (m,) the label with which each user answers: her noisy label, drawn once;
+        if she lies, her false answer.
         shard, network, streams, roles, record, payload_bytes: as in `ExchangeRun`.
         probe_every_s: seconds between the requests of an adversary who asks everybody. num_classes: number of classes.
     """
@@ -406,8 +407,8 @@ class ProcessExchange(SingleMessages):
             moment += self._every_s
 
     def _on_probe(self, prober: int, user: int, _: float) -> None:
-        """Handle a request of an adversary who asks everybody: the user whom it reaches replies with her noisy label,
-        unless her role is to stay silent.
+        """Handle a request of an adversary who asks everybody: the user whom it reaches replies with her noisy label
+        (if she lies, with her false answer), unless her role is to stay silent.
 
         Args:
             prober: the adversary. user: who is asked. _: what the request carries, which is nothing (-1).

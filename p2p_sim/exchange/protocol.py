@@ -54,8 +54,9 @@ class Request:
 class PendingRequest:
     """A request of a user whose process waits, or waited, for the reply.
 
-    user: who asks, numbered from the shard's first user. earlier: how many numbers she has reserved for the requests of
-    her earlier questions, one for each attempt that a question allows; a request's number decides its random draws.
+    user: who asks, numbered from the shard's first user. earlier: how many numbers she reserved before this question:
+    for each earlier question one for each attempt that a question allows, and one for each earlier draw of a random
+    peer. A request has the number `earlier` + `attempt`, which decides its random draws.
     attempt: number of the request among those for this question, from 0. begin_s, deadline_s: when the request was
     sent, and until when a reply counts, seconds. reply: the event for which her process waits. answered_s: when the
     first reply in time came, seconds; infinity: none.
@@ -125,7 +126,8 @@ class Surroundings(Interface):
 class Me:
     """A user as her own process sees her: her noisy label, her clock, her neighbours.
 
-    number: her number, from 0 for the shard's first user. noisy_label: her noisy label, drawn once, before the run.
+    number: her number, from 0 for the shard's first user. noisy_label: her noisy label, drawn once, before the run; if
+    she lies, her false answer.
     """
 
     __slots__ = ("_exchange", "noisy_label", "number")
@@ -223,7 +225,8 @@ def majority(replies: list[Reply]) -> Reply:
 
 
 class CheckedProtocol(Protocol):
-    """A protocol with checks of every step; an InputError of one line names the package and method of a wrong step.
+    """A protocol with checks of every step; a wrong step raises an InputError of one line, which names the package and
+    the method if a plug-in defines the protocol.
 
     protocol: the checked protocol; it is copied, since it may keep facts about the users of one run. num_classes:
     number of classes. users: number of users of the shard.

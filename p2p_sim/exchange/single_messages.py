@@ -44,17 +44,18 @@ class SingleMessages(ExchangeRun):
         self, leg: str, sender: int, receiver: int | None, arrive: Callable[[float], None], *, owner: int,
         earlier: int = 0, attempt: int = 0, copy: int = 0, hop: int = 0, payload: float = -1,
     ) -> None:  # fmt: skip
-        """Send one message. At the time of arrival, `arrive` is called with the payload, if the network does not lose
-        the message and the receiver is then online.
+        """Send one message. At the time of arrival, `arrive` is called with the payload, which faults of the network
+        may have changed, if the network does not lose the message and the receiver is then online.
 
         Args:
             leg: kind of message: "request", "reply", "submission", "push" (sent unasked), or the "probe" of an
             adversary who asks everybody, and its answer, the "confession". sender: a user. receiver: a user; None: the
             learner. arrive: handles the payload on arrival. owner: the user to whose request or submission the message
-            belongs; her random numbers decide on loss and travel time. earlier: how many requests the owner may send
-            for her earlier questions; `earlier` + `attempt` says which of her random numbers are used. attempt: number
-            of the request for one question, from 0; for a submission, its number; -1: sent unasked. copy: number of the
-            copy; if it is odd and hop is 0, the message is a duplicate, sent only if the network duplicates.
+            belongs; her random numbers decide on loss and travel time. earlier: how many numbers the owner reserved
+            before this question (for a message sent unasked: 1 plus its number); `earlier` + `attempt` says which of
+            her random numbers are used. attempt: number of the request for one question, from 0; for a submission, its
+            number; -1: sent unasked. copy: number of the copy; if it is odd and hop is 0, the message is a duplicate,
+            sent only if the network duplicates.
             hop: number of the step of a request's random walk, from 0. payload: the label or number carried; -1: none.
         """
         # loss and travel time come from the functions of the batched engine, here called for a single message

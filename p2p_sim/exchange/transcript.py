@@ -71,9 +71,9 @@ class Requests(Columns):
     """Requests of users' processes, including those of users who had nobody to ask. All arrays have one entry for each
     request.
 
-    user: user index. question: a number that all requests for one question share. attempt: number of the request among
-    those that share its question, from 0. begin_s, deadline_s: when it was sent, and until when a reply counts,
-    seconds.
+    user: user index. question: a number that all requests of a user for one question share; questions of other users
+    may have the same number. attempt: number of the request among those for the same question, from 0. begin_s,
+    deadline_s: when it was sent, and until when a reply counts, seconds.
     answered_s: when the first reply in time came, seconds; infinity: none did.
     """
 
@@ -127,7 +127,9 @@ class Messages(Columns):
     time_s: delivery time, seconds.
     kind: REQUEST, REPLY or SUBMISSION.
     sender, receiver: user index, or LEARNER.
-    label: the noisy label carried; -1 in a request, and in a message that carries more than a class.
+    label: the noisy label carried; -1 in a request for a label, and in a message that carries more than a class. A
+    message sent unasked has the kind REQUEST; its entry is the label or number that it carries, cut to a whole number,
+    or -1 if that is below 0.
     late: whether it is a reply that came after its request's deadline and was dropped.
     """
 

@@ -241,7 +241,8 @@ class CellNoise:
     """Laplace noise of every possible cell: a function of the seed and the cell, so that no noise is stored.
 
     The noise is for simulation, not to protect anyone: the generator is not cryptographic, and the noise has 53 bits.
-    Two cells that differ before the last coordinate share their noise with a probability of approximately 2**-64.
+    Two cells that differ before the last coordinate have the same address, and so by construction the same noise, with
+    a probability of approximately 2**-64.
 
     Args:
         seed, purpose: they determine the noise; different purposes have independent noise. scale: of the Laplace law,

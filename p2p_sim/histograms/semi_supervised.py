@@ -52,14 +52,15 @@ class HalfSpaces:
     """Half-spaces {x: u·x >= t}: for d = 1 thresholds {x >= t}, for d = 2 half-planes of equally spaced directions u.
 
     Args:
-        directions: number of directions, at least 1; the first one points along the first axis. It must be 1 if d = 1.
+        directions: number of directions, at least 1; the first one points along the first axis. It must be 1 if
+        d = 1, and at least 2 if d = 2.
     """
 
     directions: int = 1
 
     def net(self, points: Floats) -> "HalfSpaceNet":
         """A finite list of half-spaces {x: u·x >= t}. For each of the directions u, and for each way in which some t
-        splits the points, the list contains one half-space.
+        splits the points, the list contains at least one half-space.
 
         Args:
             points: (m, d), d = 1 or 2.
@@ -111,7 +112,7 @@ class Intervals:
 
     def net(self, points: Floats) -> "IntervalNet":
         """The net of the m(m+1)/2 intervals between any two of m + 1 cuts. The cuts lie midway between neighbouring
-        points (m, 1), and at -inf and inf.
+        points (m, 1), and at -inf and inf. Without points there is one interval, the whole line.
 
         Raises:
             InputError: d is not 1.
@@ -150,7 +151,8 @@ class IntervalNet:
 
 
 def _cuts(at: Floats) -> Floats:
-    """In each column of `at`, the midpoints between neighbouring values, with -inf and inf at the ends: (m + 1, D).
+    """In each column of `at`, the midpoints between neighbouring values, with -inf and inf at the ends: (m + 1, D); if
+    m = 0, only -inf and inf, (2, D).
 
     Args:
         at: (m, D); column j has the positions u·x of m points x along the j-th of D directions u.

@@ -192,8 +192,9 @@ class Training:
 
     @cached_property
     def path(self) -> Path | None:
-        """The path of the checkpoint, or None if no checkpoints are written. The file's name is a hash of everything on
-        which the weights depend.
+        """The path of the checkpoint, or None if no checkpoints are written. The file's name is a hash of the
+        settings, the images and the targets. The weights also depend on the machine and the version of PyTorch, which
+        are not part of it.
         """
         directory = os.environ.get(CHECKPOINTS)
         if not directory:

@@ -132,7 +132,7 @@ def value_figures(people: People, numbers: list[Floats]) -> dict[str, float | No
     """Columns of a result row for labels that are numbers. Three are squared errors: squared_error of the private
     model, nonprivate_squared_error of the model without privacy (None if there is none), and constant_squared_error of
     a constant. The fourth, value_spread, is the standard deviation within clusters of E[y|x], the mean label given the
-    features x.
+    features x, or of the labels if p(y|x) is not known.
 
     Under a known law the errors are expectations, and the constant is the best one. Otherwise they are means over the
     rows held out, and the constant is the users' mean label.

@@ -25,10 +25,10 @@ MODELS = (
 )
 MAJORITY, CONSTANT_RISK, CONSTANT = "majority_error_rate", "constant_excess_risk", "constant_squared_error"
 """Columns about baselines: the error rate of the majority class, the excess risk of the best constant, and the squared
-error of the best constant."""
+error of a constant, which is the best one under a known law and else the users' mean label."""
 ENOUGH, FEW = 5, "; with so few replicates hardly anything is clear: run more"
 """Smallest number of replicates at which a gain that is not clearly above 0 says something about the data; and the
-advice that is given if there are fewer replicates.
+advice that is given if there are fewer replicates, but more than one.
 """
 
 
@@ -127,7 +127,9 @@ def _riskier_than_a_constant(rows: pd.DataFrame) -> list[str]:
 
 
 def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:
-    """Warnings about models of numeric labels whose squared error is not clearly below that of the best constant."""
+    """Warnings about models of numeric labels whose squared error is not clearly below that of a constant, the best one
+    under a known law and else the users' mean label.
+    """
     lines = []
     for model in MODELS:
         if numbers := _numbers(rows, f"{model.prefix}squared_error", CONSTANT):

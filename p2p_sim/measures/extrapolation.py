@@ -178,7 +178,9 @@ class GridLaw:
         return GridLaw(self.step_s, whole[:cells])
 
     def until(self, limit_s: float) -> "GridLaw":
-        """The distribution with a deadline: an event that would happen after `limit_s` seconds never happens."""
+        """The distribution with a deadline: an event that would happen after `limit_s` seconds, rounded to the grid,
+        never happens.
+        """
         mass = self.mass.copy()
         mass[round(limit_s / self.step_s) + 1 :] = 0.0
         return GridLaw(self.step_s, mass)

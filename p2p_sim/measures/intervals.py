@@ -45,7 +45,7 @@ class Mean(Estimate):
 
     def within(self, least: float, most: float) -> "Mean":
         """The mean with both ends of its interval moved into the range [least, most] in which the quantity must lie.
-        Because the true mean is in this range, the interval contains it as often as before.
+        Because the true mean is in this range, the interval contains it at least as often as before.
         """
         return replace(self, low=min(max(self.low, least), most), high=max(min(self.high, most), least))
 

@@ -89,8 +89,9 @@ def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
     of each column about privacy.
 
     A measured column `c` becomes the mean `c` and the ends `c_low` and `c_high` of its interval. The ends are NaN for a
-    single replicate. All three are NaN if a replicate has no value. A column about privacy becomes its largest value,
-    without an interval. A text column is kept if all rows of each scenario have the same text.
+    single replicate. All three are NaN if a replicate has no value or an infinite one. A column about privacy becomes
+    its largest value, without an interval; NaN if a replicate has no value. A text column is kept if all rows of each
+    scenario have the same text.
 
     Args:
         rows: one row for each scenario and replicate. axes: columns that are constant within a scenario; they are
@@ -145,7 +146,7 @@ def tidy(rows: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
     except in columns about privacy and in axes.
 
     Args:
-        rows: one row for each replicate. axes: columns that a sweep varies; they stay as they are.
+        rows: one row for each replicate. axes: columns that a sweep varies; infinite values stay in them.
     """
     table = derived(rows)
     for name in table.columns.difference([*axes, *_NOT_MEASURED]):
@@ -175,7 +176,8 @@ class Difference:
     values: axis values of the point; None: pooled over points. first, second: the means in the two sets; for a column
     about privacy the largest values of equally many replicates. difference: the difference with its 95% interval and a
     number of replicates, which is the number of pairs or, if unpaired, the size of the smaller sample. It is None for a
-    column about privacy. counts: numbers of replicates of `first` and `second`.
+    column about privacy, and if no replicate can be pooled; then `first` and `second` are NaN. counts: numbers of
+    replicates of `first` and `second`.
     """
 
     column: str

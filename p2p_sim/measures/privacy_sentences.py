@@ -89,8 +89,8 @@ def sentences(rows: "pd.DataFrame", every: bool = True) -> list[str]:
     Args:
         rows: result rows, one for each replicate, with the shares of labels guessed right without messages (guess_...)
         and the increase of these shares by messages (advantage_...). If a row lacks advantage_uniform, there is no
-        sentence. every: whether to add a sentence for an observer who knows, for each cluster, what share of its users
-        has each class.
+        sentence. every: whether to add a sentence for an observer to whom each label is an independent draw from known
+        shares of the classes in its cluster.
     """
     if "advantage_uniform" not in rows or rows["advantage_uniform"].isna().any():
         return []

@@ -2,11 +2,11 @@
 curator resamples labels from noisy label distributions of clusters.
 
 Which parameters are best depends on the true labels, which must not be used. So a rehearsal runs the mechanism on
-made-up clusters, whose label distributions (over K labels) are drawn from a Dirichlet law of concentration 2/K. Each
-cluster has two points; their label distributions are at L1 distance φ from the cluster's distribution, in opposite
-directions. The learner predicts the majority of the released labels at each point; the learner's excess 0-1 risk is the
-cost of the parameters. All inputs are public: K, the cluster size, the number of decisions that a learner takes within
-a cluster, and a guess of φ.
+made-up clusters. Their label distributions (over K labels) are drawn from a Dirichlet law of concentration 2/K, and
+then mixed, with weight φ, with a uniform distribution on two of the labels. Each cluster has two points; their label
+distributions are at L1 distance φ from the cluster's distribution, in opposite directions. The learner predicts the
+majority of the released labels at each point; the learner's excess 0-1 risk is the cost of the parameters. All inputs
+are public: K, the cluster size, the number of decisions that a learner takes within a cluster, and a guess of φ.
 """
 
 import math
@@ -102,7 +102,8 @@ def rehearse(
     """The excess 0-1 risk of a majority vote after Algorithm 1, for each choice of its parameters and each of
     approximately 8,000/K made-up clusters: (len(choices), clusters). In each cluster a learner predicts at two points.
     At each point the prediction is the majority of the released labels of n/decisions users. All choices are tried on
-    the same clusters, the same users and, up to its scale, the same noise on label counts.
+    the same clusters, the same label counts and, up to its scale, the same noise on these counts; the released labels
+    are drawn anew for each choice.
 
     Args:
         choices: parameters to compare: resampling probability, noise scale and threshold; released labels are not
@@ -112,7 +113,7 @@ def rehearse(
     """
     rng = np.random.default_rng(seed)
     cluster, points = _law(classes, heterogeneity, rng)
-    # one draw of users and noise for all choices, so that their risks differ only because of the parameters
+    # one draw of label counts and noise for all choices, so that their risks differ less by chance
     share = rng.multinomial(cluster_size, cluster) / cluster_size
     noise = np.clip(rng.laplace(size=share.shape), -700.0, 700.0) / cluster_size
     users = max(1, round(cluster_size / decisions))

@@ -52,7 +52,8 @@ def log_log_slope(x: Floats, values: Floats) -> Estimate:
 
     The jackknife leaves out one replicate of all points at a time. So it accounts for random numbers that points share;
     an interval from the scatter of points about the line would not. The interval is for the slope of the expected
-    values at these x; it does not claim that the expected values lie on a line.
+    values at these x; it does not claim that the expected values lie on a line. Its ends are NaN if there
+    are fewer than three replicates, or if a mean without one replicate is not above 0.
 
     Args:
         x: (P,) above 0, at least two distinct values. values: (P, R) measured at each of P points in each of R
@@ -88,8 +89,8 @@ def fit_forms(table: pd.DataFrame, values: Floats, rng: np.random.Generator) -> 
 
     The fit minimises Σ (fitted/measured - 1)², so that small and large risks count alike. The 95% percentile intervals
     come from resampled replicates; a replicate is resampled for all points at once. These intervals are too narrow for
-    few replicates, and one-sided if a constant is 0. Terms that do not vary over the points cannot be separated: they
-    share one constant.
+    few replicates, and one-sided if a constant is 0; their ends are NaN for fewer than three replicates. Terms that do
+    not vary over the points cannot be separated: they share one constant.
 
     Args:
         table: a row for each of P points, with columns sampling_rate (θ), num_users (n), heterogeneity (φ) and

@@ -253,7 +253,8 @@ class ClusterRRConfig(Mechanism):
         noise on the share of class y, of scale σ/n in a cluster of n users, and τ is the smallest possible entry of r.
 
         Args:
-            outcome: the result of the run. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
+            outcome: the result of the run. cluster_offsets: (C+1,); cluster c holds users
+            cluster_offsets[c]..cluster_offsets[c+1]-1.
         """
         release = outcome.labels
         (rate, sigma, tau, beta), k = self.parameters.values(), self.setup.num_classes

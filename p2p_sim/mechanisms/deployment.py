@@ -62,8 +62,8 @@ class Accounted:
 
     learner: the learner's bound for each cluster, in the population's order. If a run is computed shard by shard (a
     shard is a group of whole clusters), the tuple has bounds only for clusters that may have the largest or smallest ε.
-    statements: bounds that hold for all users, each under the name of the results column with its ε; the learner's
-    bound is included.
+    statements: bounds for the whole run, and the ε that papers print, each under the name of the results column with
+    its ε; the learner's bound is included. A bound may be about some of the users only, as "epsilon_others_upper".
     facts: further results columns about the network of this run.
     """
 
@@ -282,12 +282,13 @@ class Deployment(ABC):
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
         """Scores of the K classes for each released label, from which a predictor's accuracy can be estimated without
         true labels: on average over the noise, they are 1 for the true class and 0 for the others. By default they come
-        from the public noise matrix of hard labels (classes). None if there is no such matrix, or if it gives no
-        scores.
+        from the public noise matrix of hard labels (classes). If labels are released under their owners' names and the
+        matrix has no inverse, there are lower and upper scores, which enclose these means. None if there is no such
+        matrix, or if it gives no scores.
 
         Args:
             outcome: the result of the run, with the released labels. cluster_offsets: (C+1,); cluster c holds users
-            offsets[c]..offsets[c+1]-1.
+            cluster_offsets[c]..cluster_offsets[c+1]-1.
         """
         release = outcome.release
         law = self.noise_law(outcome) if isinstance(release, LabelRelease) and release.kind == "hard" else None

@@ -42,8 +42,8 @@ class ClusterPrivacy:
     learner, but only for users who did not submit their own label. timed: against a learner who also sees when each
     submission came. coalition: against the learner together with the cluster's colluding users, for all other users.
     watched: whether the cluster has colluding users.
-    meets: upper bound of the probability that a colluding user fetched a given user's label; None if it is unknown or
-    nobody colludes.
+    meets: upper bound of the probability that a colluding user fetched a given user's label; None if it is unknown,
+    nobody colludes, or no other user has a noisy label that can be fetched and that the learner does not know.
     unmet: the bound against the coalition for users whose label no colluding user fetched; None if there is no such
     user. sample: the largest bound among a sample of users; None unless `others` is a common upper bound that was not
     computed user by user.
@@ -224,7 +224,7 @@ def _cluster(cluster: Cluster, noise: Message, delta: float) -> ClusterPrivacy:
     users.
 
     Args:
-        cluster: how the network turned out for this cluster's users. noise: the randomizer of each label.
+        cluster: how the network turned out for this cluster's users. noise: the randomizer of each label. delta: δ.
     """
     passed_on = accountant(cluster, noise, "others")
     others, sample = _with_sample(passed_on, delta, cluster.hidden)
@@ -294,7 +294,7 @@ def _users(cluster: Cluster, noise: Message, delta: float) -> UserEpsilons:
     """Certified ε at δ of each user of a cluster against the learner, as an array (n,); and one bound for all of them.
 
     Args:
-        cluster: how the network turned out for this cluster's users. noise: the randomizer of each label.
+        cluster: how the network turned out for this cluster's users. noise: the randomizer of each label. delta: δ.
     """
     model = accountant(cluster, noise, "others")
     if isinstance(model, FetchDistribution):

@@ -198,7 +198,8 @@ class LabelExchangeMechanism(Deployment):
 
     Args:
         randomizer: the local noise. sampling_rate: θ, probability that a user submits the label she fetched.
-        engine: "events" (messages over the network) or "vectorised" (one draw of the result, from the same law).
+        engine: "events" or "processes" (messages over the network), or "vectorised" (one draw of the result, from the
+        same law).
         adversaries: which users do not follow the protocol, and how.
         debias: release signed weights that undo α on average, instead of flipped labels.
         asking: how many peers each user asks.
@@ -236,9 +237,9 @@ class LabelExchangeMechanism(Deployment):
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """The learner's bound of ε at δ for each cluster size, if nothing fails and everybody follows the protocol. For
-        flipped labels of two classes a bound of ε also has a lower end above 0: no ε below this end holds. If there are
-        more than 16 sizes, most sizes get the lower end 0 and the upper end of a smaller size, which holds for them
-        too; this saves computation.
+        flipped labels a bound of ε may also have a lower end above 0: no ε below this end holds. With several peers,
+        this is so for two classes only. If there are more than 16 sizes, most sizes get the lower end 0 and the upper
+        end of a smaller size, which holds for them too; this saves computation.
 
         Args:
             sizes: distinct cluster sizes, ascending. delta: δ.
@@ -353,7 +354,7 @@ class LabelExchangeMechanism(Deployment):
 
         Args:
             outcome: the result of the run, with the m released labels. cluster_offsets: (C+1,); cluster c holds users
-            offsets[c]..offsets[c+1]-1.
+            cluster_offsets[c]..cluster_offsets[c+1]-1.
         """
         if outcome.labels.kind == "hard":
             return super().evidence(outcome, cluster_offsets)

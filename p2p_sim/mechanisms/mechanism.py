@@ -153,8 +153,9 @@ class Mechanism(MechanismBase, Deployment):
 
         Args:
             labels: (n,) true labels of the users of a shard (a part of the clusters), or of all users. features: (n,
-            d), public; d = 0 if users are drawn shard by shard. clusters: (C+1,); cluster c holds users
-            clusters[c]..clusters[c+1]-1. streams: random numbers of the shard, or of the run.
+            d), public unless the mechanism protects whole rows; d = 0 if users are drawn shard by shard. clusters:
+            (C+1,); cluster c holds users clusters[c]..clusters[c+1]-1. streams: random numbers of the shard, or of the
+            run.
         """
 
     @abstractmethod

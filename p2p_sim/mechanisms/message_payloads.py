@@ -39,7 +39,8 @@ def exchanged_at(
 ) -> SomeMessage:
     """The randomizer with the largest sufficient ε₀ among numbers of three significant digits; ε₀ is the ε of a single
     message. A value of ε₀ is sufficient if the learner's ε at δ is certified to be at most a target in every cluster of
-    a label exchange. The certificate holds if no message is lost and all users follow the protocol.
+    a label exchange. The certificate holds if no message is lost and all users follow the protocol. If no such number
+    above the target suffices, ε₀ is the target itself, or `most` if this is smaller.
 
     Args:
         randomizer: a function that makes the randomizer at a given ε₀. target: largest ε of the learner. sizes: (C,)
@@ -84,7 +85,8 @@ class MessageConfig(Config, ABC):
 
     def calibrated(self, target: float | None, sampling_rate: float, setup: Setup) -> Message:
         """The randomizer with its noise fixed: at the ε₀ that this configuration states, or else at the largest ε₀ of
-        three significant digits with which the learner's ε is at most `target` in every cluster.
+        three significant digits with which the learner's ε is at most `target` in every cluster (at least the target
+        itself, as far as `most` allows it).
 
         Args:
             target: largest ε of the learner at the scenario's δ; not used if the configuration states ε₀.

@@ -214,7 +214,7 @@ class Evidence:
 
         Args:
             clusters: (c,) indices of these clusters, ascending. cluster_offsets: (C+1,); cluster k holds users
-            offsets[k]..offsets[k+1]-1.
+            cluster_offsets[k]..cluster_offsets[k+1]-1.
         """
         sizes = np.diff(cluster_offsets)
         chosen = np.zeros(len(sizes), dtype=np.bool_)
@@ -261,7 +261,8 @@ def bounding_scores(transition: Floats) -> tuple[Floats, Floats]:
     of the noise matrix on S gives a score g. Given a true label in S, the expectation of g is 1 if that label is the
     class, and 0 otherwise. Given a true label y outside S, the expectation is a number c_y. With M = max(0, max c_y)
     and m = min(0, min c_y), taken over all y outside S, g - m is an upper score and, if M < 1, (g - M)/(1 - M) is a
-    lower one. For a class outside S the scores are the trivial 0 and 1.
+    lower one; if M >= 1, the lower score is the trivial 0. For a class outside S, and for every class if the noise
+    matrix on S has no inverse, the scores are the trivial 0 and 1.
 
     Args:
         transition: (K, K) noise matrix; entry [y, z] is the probability that the label y is released as z.

@@ -126,7 +126,8 @@ def bag_sizes(cluster_size: int, bag_size: int | None) -> tuple[int, int]:
     """Numbers of users in the smallest and in the largest bag when the users of a cluster are divided into bags.
 
     Args:
-        bag_size: least size of a bag; a smaller cluster is one bag. None: the cluster is one bag.
+        cluster_size: number of users of the cluster. bag_size: least size of a bag; a smaller cluster is one bag. None:
+        the cluster is one bag.
 
     >>> bag_sizes(25, 10), bag_sizes(5, None)
     ((12, 13), (5, 5))
@@ -234,7 +235,8 @@ class Aggregates(Mechanism):
 
         Args:
             setup: what is known of the users; only the number of classes K matters. size: number of users of her
-            cluster, which is divided into bags; the bounds hold for every bag of such a cluster.
+            cluster, which is divided into bags; the upper bounds hold for every bag of such a cluster, the lower ones
+            for its largest bag.
         """
 
 

@@ -137,9 +137,9 @@ class OrganisationsConfig(MechanismBase, Extended):
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
         """Raise InputError if a key of the network or the adversaries is set that has no effect on the exchange of
-        models. Such keys set an adversary, what replaces a failed request (a new peer, or a user's own label), the
-        learner's bandwidth, a fault of a plug-in, or batched submissions. Delays, losses, bandwidth, times offline,
-        deadlines and repeated requests are allowed.
+        models. Such keys set an adversary, how a peer is chosen, what replaces a failed request (a new peer, or a
+        user's own label), the learner's bandwidth, a fault of a plug-in, or batched submissions. Delays, losses,
+        bandwidth, times offline, deadlines and repeated requests are allowed.
 
         Args:
             clusters: not used. network: the network with its faults. adversaries: which participants break the

@@ -189,7 +189,8 @@ class Outcome:
     """The result of one run of a mechanism; a field is None if the run did not record it.
 
     traffic: counts of messages. transcript: every delivered message, if a transcript was asked for.
-    arrival_s: (m,) time at which each released label reached the learner, seconds.
+    arrival_s: (m,) time at which each released label reached the learner, seconds; if organisations exchange models,
+    the times, ascending, at which organisations got the models that they used.
     realised: for each shard, a record of what happened on the network, for privacy accounting; it holds no labels.
     overlay: whom each user may ask; None: everybody of her cluster.
     organisations: facts about organisations that exchange models.
@@ -212,7 +213,7 @@ class Outcome:
         """The release, if it consists of labels.
 
         Raises:
-            InputError: the mechanism releases a model or a density.
+            InputError: the release is a model or a density, or consists of counts of labels only.
         """
         if not isinstance(self.release, LabelRelease):
             raise InputError("mechanism: releases no labels, but a model or a density")

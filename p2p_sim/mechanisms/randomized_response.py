@@ -63,8 +63,8 @@ class RandomizedResponse(Message):
 
     def exchanged(self, size: int, sampling_rate: float) -> Accountant:
         """Accountant of the learner for a label exchange in a cluster of `size` users: each fetches the noisy label of
-        a random user of the cluster and submits it with probability θ = `sampling_rate`. The accountant is exact for
-        two classes.
+        a random user of the cluster and submits it with probability θ = `sampling_rate`. For two classes the
+        accountant is exact in clusters of up to 2,048 users; in larger clusters its bounds are certified.
         """
         if self.num_classes > 2:
             return KaryExchange(size, self.flip_prob, sampling_rate, self.num_classes)
@@ -72,11 +72,14 @@ class RandomizedResponse(Message):
 
     def majority(self, size: int, sampling_rate: float, peers: Peers) -> Accountant:
         """Accountant of the learner if each user asks several random peers and submits their most frequent reply with
-        probability θ. The accountant is exact for two classes.
+        probability θ. For two classes the accountant is exact in clusters of up to 256 users; in larger clusters its
+        bounds are certified. For more classes it uses the bound for shuffled labels, which depends on neither θ nor the
+        number of peers.
 
         Args:
-            size: number of users of the cluster. sampling_rate: θ. peers: number of peers whom each user asks; or, if
-            users draw this number at random, a sequence of pairs (number of peers, probability of this number).
+            size: number of users of the cluster. sampling_rate: θ. peers: number of peers whom each user asks, an odd
+            number; or, if users draw this number at random, a sequence of pairs (number of peers, probability of this
+            number).
         """
         if self.num_classes > 2:
             return PluralityExchange(size, self.flip_prob, sampling_rate, self.num_classes)
@@ -139,7 +142,7 @@ class RandomizedResponse(Message):
         one-hot vector.
 
         Raises:
-            InputError: the flip probability is (K-1)/K, where noisy labels are independent of true labels.
+            InputError: the flip probability is (K-1)/K, up to 1e-12, where noisy labels are independent of true labels.
         """
         k = self.num_classes
         replaced = self.flip_prob * k / (k - 1)

@@ -32,12 +32,13 @@ Observer = Literal["others", "learner", "learner-times", "coalition"]
 class Cluster:
     """One cluster's part of a network record, with the facts about the cluster that decide what each observer learns.
 
-    exposed: (n,) whether the learner knows the noisy label of each of the cluster's n users. hidden: (n,) whether the
-    learner does not know a user's noisy label and another user may have submitted it; if `anything` is true, `hidden`
-    is true for all users except those with constant answers. anything: whether it must be assumed that every user may
-    have been asked. fell_back: whether a user submitted her own label. chosen: whether a colluding user chose whom to
-    ask. watched: whether the cluster has a colluding user. sources, revealed, submissions, members: numbers of users
-    who answer, who are exposed, who submit a fetched label, and who collude.
+    exposed: (n,) whether each of the cluster's n users answers requests, and the learner knows her noisy label or her
+    constant answer. hidden: (n,) whether the learner does not know a user's noisy label and another user may have
+    submitted it; if `anything` is true, `hidden` is true for all users except those with constant answers. anything:
+    whether it must be assumed that every user may have been asked. fell_back: whether a user without a constant answer
+    submitted her own label. chosen: whether a colluding user who asks everybody got the answer of a user who does not
+    collude. watched: whether the cluster has a colluding user. sources, revealed, submissions, members: numbers of
+    users who answer, who are exposed, who submit a fetched label, and who collude.
     """
 
     def __init__(self, shard: NetworkRecord, part: slice) -> None:

@@ -205,8 +205,8 @@ class OnOff(_Membership):
         return self
 
     def draw(self, shard: Shard, streams: Streams, horizon_s: float) -> Availability:
-        """Draw periods up to the horizon. Raises InputError if a user, or all users together, would have too many
-        periods.
+        """Draw periods up to the horizon. Raises InputError if a user, or all users of the shard together, would have
+        too many periods.
         """
         rng = streams.generator("availability", shard.index)
         begins_on = rng.random(shard.size) < self.mean_on_s / (self.mean_on_s + self.mean_off_s)

@@ -22,13 +22,15 @@ LEARNER = -1
 
 @dataclass(frozen=True, eq=False)
 class InTransit:
-    """Messages in transit of the same kind (leg, attempt, copy and hop), at most one for each user who asks.
+    """Messages in transit of the same kind (leg, attempt, copy and hop), at most one for each user who asks (or, where
+    organisations exchange models, for each pair of asker and owner).
 
-    leg: "request", "reply" or "submission"; "probe" (question) and "confession" (answer) if an adversary asks every
-    user. attempt: number of the request that a user sends, from 0. copy: an odd number for a duplicate that the network
-    makes. hop: if a request walks from user to user, the step of the walk, from 0.
-    user: (m,) the user who asks or submits, numbered from the first user of the shard, a group of whole clusters.
-    sent_s: (m,) when the messages were sent, seconds.
+    leg: "request", "reply" or "submission"; "push" if a user of a protocol sends a number unasked; "probe" (question)
+    and "confession" (answer) if an adversary asks every user. attempt: number of the request that a user sends, from 0.
+    copy: an odd number for a duplicate that the network makes. hop: if a request walks from user to user, the step of
+    the walk, from 0.
+    user: (m,) the user who asks, pushes or submits, numbered from the first user of the shard, a group of whole
+    clusters; for organisations, the number of the pair. sent_s: (m,) when the messages were sent, seconds.
     ends: sender and receiver, if both are users and a fault or distance may depend on them. draw: gives the random
     numbers of the messages for a named purpose. law: the law of travel times.
     """

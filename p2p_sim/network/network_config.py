@@ -213,7 +213,8 @@ class NetworkConfig(Extended):
 
         Calibration assumes that every submission is the label of a uniformly random member of the cluster. A fault that
         only keeps some submissions from arriving is therefore not among these keys. A fault is among them if users may
-        submit their own label when a request fails, or if they cannot ask every member of the cluster.
+        submit their own label when a request fails, if they cannot ask every member of the cluster at every time, or if
+        a plug-in defines the fault.
         """
         own_label = {"network.on_timeout.fallback"} if self.on_timeout.fallback == "own_label" else set()
         return set(self.faults) - CALIBRATED | own_label
@@ -290,7 +291,7 @@ class Network:
             places: directories in which files are looked for, in this order; after them, the working directory.
 
         Raises:
-            InputError: a file is missing or damaged.
+            InputError: a file is missing or damaged, or the overlay cannot be built.
         """
         overlay, latency, availability = None, config.latency, config.availability
         if not isinstance(config.overlay, CompleteOverlay):

@@ -80,7 +80,7 @@ class _Generated(Config, ABC):
             source: the users' clusters and the replicate's random streams; its other fields are not used here.
 
         Raises:
-            InputError: the graph would hold more than 10^8 neighbours, or a plug-in gives a wrong graph.
+            InputError: more than 10^8 neighbours are expected in the graph, or a plug-in gives a wrong graph.
         """
         offsets, streams = source.cluster_offsets, source.streams
         sizes = np.diff(offsets)

@@ -33,7 +33,7 @@ class TraceTable:
 
 
 def read_trace(path: Path, names: tuple[str, ...], key: str) -> TraceTable:
-    """Read the named columns of a CSV file; blank lines are skipped.
+    """Read the named columns of a CSV file; empty lines are skipped.
 
     If one column is asked for and the file has a single column, this column may have any name that is not a number.
 
@@ -50,7 +50,7 @@ def read_trace(path: Path, names: tuple[str, ...], key: str) -> TraceTable:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file)
-            # the first row that is not blank names the columns
+            # the first row that is not empty names the columns
             header = [cell.strip() for cell in next((row for row in reader if row), [])]
             where = _positions(header, names, f"{key} = {str(path)!r}")
             for row in reader:

@@ -198,7 +198,7 @@ def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
         return number[law.cluster]
     if held is not None and own and held.cluster is not None:
         return held.cluster
-    # errors are measured on held-out rows or on the law's points; a sample has one of these
+    # errors are measured on held-out rows or on the law's points; a sample has at least one of these
     rows = law.points if law is not None else cast(Examples, held).features
     return nearest_cluster(rows, people.features, people.cluster_offsets)
 

@@ -1,4 +1,7 @@
-"""Groups users into clusters by their public features, never by labels. Some clusterings merge small clusters."""
+"""Groups users into clusters by public features, at random, or as the population states; never by the users' labels.
+
+Some clusterings merge small clusters.
+"""
 
 from typing import Annotated, ClassVar, Literal
 

@@ -32,7 +32,7 @@ FRAME = "frame-"
 def frames() -> Path:
     """The directory for files with data frames. If a Python program uses a data frame as a population, the frame is
     kept in such a file, since a population is read from a file. The directory lies in the system's temporary directory
-    and is created if absent; each process of this user has a subdirectory there.
+    and is created if absent; each process of this user that keeps data frames has a subdirectory there.
 
     Raises:
         InputError: the directory belongs to another user.
@@ -49,8 +49,8 @@ def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
 
     Args:
         path: the file's name or path, as written in the scenario. places: directories in which the file is looked for,
-        in this order; the working directory comes after them. key: the scenario's key that has the path, for the
-        message.
+        in this order; the working directory comes after them and, if the name begins with `FRAME`, the directories of
+        data frames after it. key: the scenario's key that has the path, for the message.
 
     Raises:
         InputError: no directory has the file.

@@ -18,7 +18,8 @@ from p2p_sim.population.table_numbers import conventions, is_number
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 MOST_VALUES, MANY_VALUES = 1000, 20
-"""Largest number of different values of a one-hot column; and the number of them above which a warning is possible."""
+"""Largest number of different values of a one-hot column; and the number of them above which a warning is possible even
+if the scenario lists the column in one_hot."""
 
 
 class Treatment(NamedTuple):

@@ -133,7 +133,9 @@ class Cifar10Config(_ImageConfig):
         return read_cifar_images
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """Paths of the training files that exist in the directories `places`, in order, and then of the test file."""
+        """Paths of the first training file, found in `places`, of those that follow it in the same folder, up to the
+        first that is missing, and then of the test file.
+        """
         paths = [find_file(self.kind, places, self.kind, ("data_batch_1.bin",))]
         for number in range(2, 6):
             path = paths[0].with_name(paths[0].name.replace("_1", f"_{number}"))
@@ -191,7 +193,7 @@ def load_images(
         states: times of change and sizes of the files; if these have changed, the files are read again.
         pca_dims: number of principal components; None: pixels. classes: the only classes to keep; None: all ten.
         public_rows: number of training images, the same in all replicates, that are no users and alone determine the
-        components; None: all training images are users and determine the components.
+        components; None: no image is set aside, and all training images determine the components.
     """
     train, numbers, test, test_numbers = read(paths)
     if classes is not None:

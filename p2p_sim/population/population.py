@@ -326,8 +326,9 @@ class Population(People):
     num_classes: K. holdout: labelled rows that belong to no user, to measure errors. law: the law of features and
     labels, if it is known. point: (n,) index of each user's point in the law. law_clusters: whether the clusters are
     those of the law. row: (n,) index of each user's row in the source, from 0. source_rows: number of rows of the
-    source, users and holdout together. If row and source_rows are None, user i is row i of n rows. groupings: named
-    divisions of the holdout's rows, or of the law's points, into groups; the division by class is left out.
+    source, including those that are no users; official test rows are not counted. If row and source_rows are None, user
+    i is row i of n rows. groupings: named divisions of the holdout's rows, or of the law's points, into groups; the
+    division by class is left out.
     values: (K,) public grid, if labels are numbers. line_law: law of the single feature, if its density is known.
     """
 

@@ -178,8 +178,8 @@ class TableConfig(RandomSplit):
         error message; None: there is no such dependence.
 
         The first of these applies: the key `proposed` is true, so that a program chose keys such as features by looking
-        at the rows; the key `classes` is absent, so that the classes are the values that occur; any other key that
-        computes from all rows, such as `standardise` or `impute`, is set.
+        at the rows; the keys `classes` and `label_range` are absent, so that the classes are the values that occur; any
+        other key that computes from all rows, such as `standardise` or `impute`, is set.
         """
         if self.proposed:
             return "population.proposed: keys were chosen by looking at the rows (leave it out if they are public); it"
@@ -231,8 +231,8 @@ class TableConfig(RandomSplit):
         return not all(np.array_equal(old[others], new[others]) for old, new in pairs)
 
     def _split(self, used: UsedRows, streams: Streams) -> Sample:
-        """Splits rows of a table at random into users and holdout, and computes their features; imputation,
-        standardising and one-hot columns are fitted on the users' rows.
+        """Splits rows of a table at random into users and holdout, and computes their features; imputation and
+        standardising are fitted on the users' rows, and a one-hot column has a feature for each value in the used rows.
 
         Args:
             used: the table with the rows that are not dropped, and their labels, clusters and columns. streams: the

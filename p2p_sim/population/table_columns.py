@@ -206,5 +206,5 @@ def numbered_classes(table: ColumnTable, used_rows: Rows, *, label: str, stated:
 
 
 def name_of(value: object) -> str:
-    """The name of a class in messages and pictures: its text, or its number to six significant digits."""
+    """The name of a class in messages and pictures: a float to six significant digits, anything else as it is."""
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -42,8 +42,8 @@ class Layout(NamedTuple):
     """How to read a CSV file.
 
     header: whether the first line names the columns; None: it does, but a first line that looks like data is refused.
-    separator: the character between two cells. missing: texts that stand for a missing value, besides an empty cell, NA
-    and NaN.
+    separator: the character between two cells. missing: texts that stand for a missing value, besides an empty cell and
+    those that pandas knows, such as NA, NaN, null and None; it also counts in Parquet and Feather files.
     numbers: notation of numbers. encoding: encoding of the text; None: as the byte-order mark shows, else UTF-8.
     dates: pairs of a column and its date format; such dates become days from 1970-01-01.
     """
@@ -89,8 +89,8 @@ class ColumnTable:
         """Advice that is appended to an error message about a missing column: a setting with which the file may be read
         as its owner meant.
 
-        It proposes another separator if the file has a single column, or header = false if a name of a column is a
-        number. Otherwise the advice is empty.
+        It proposes another separator if the file has a single column and its first line has this separator, or header =
+        false if a name of a column is a number. Otherwise, and for a file that is no CSV file, the advice is empty.
         """
         if suffix_of(self.path) not in TEXTS:
             return ""
@@ -118,11 +118,13 @@ class ColumnTable:
 
 
 def read_table(path: Path, layout: Layout) -> ColumnTable:
-    """Reads the columns of a file; dates become days from 1970-01-01, texts that stand for numbers become numbers.
+    """Reads the columns of a file. Dates become days from 1970-01-01. If the layout's notation of numbers is not the
+    plain one, columns of texts that stand for numbers become numbers; plain numbers in a CSV file are read as numbers
+    anyway.
 
     Raises:
-        InputError: the file cannot be read, its first line should name columns but looks like data, or a cell in a
-            column of dates is no date.
+        InputError: the file cannot be read or has faulty records, its first line should name columns but looks like
+            data, a column for which the layout states a form of dates is missing, or a cell in it is no date.
     """
     columns, forms = read_columns(path, layout), dict(layout.dates)
     for name in forms.keys() - columns.keys():
@@ -142,14 +144,16 @@ def read_table(path: Path, layout: Layout) -> ColumnTable:
 
 def read_columns(path: Path, layout: Layout, as_words: bool = False) -> dict[str, Any]:
     """Reads the columns of a CSV, Parquet, Feather or NPZ file: a dict with an array for each column name. Texts of
-    dates stay texts. A missing value becomes NaN, and so does each text that the layout states for missing values.
+    dates stay texts. A missing value becomes NaN, and so does each text that the layout states for missing values,
+    except in an NPZ file.
 
     Args:
-        path: path of the file. layout: how to read a CSV file (separator, header, encoding, notation of numbers, texts
-        for missing values). as_words: whether to keep all cells of a CSV file as texts, numbers included.
+        path: path of the file. layout: how to read a CSV file (separator, header, encoding, decimal sign), and texts
+        for missing values. as_words: whether to keep all cells of a CSV file as texts, numbers included.
 
     Raises:
-        InputError: the file cannot be read, or its first line should name columns but looks like data.
+        InputError: the file cannot be read or has faulty records, or its first line should name columns but looks like
+            data.
     """
     suffix = suffix_of(path)
     if suffix not in SUFFIXES:
@@ -178,7 +182,9 @@ def read_columns(path: Path, layout: Layout, as_words: bool = False) -> dict[str
 
 
 def is_words(values: "Values | pd.Series") -> bool:
-    """Whether all values of a column are texts, apart from missing ones."""
+    """Whether all values of a column of objects are texts, apart from missing ones; false if all are missing, and for
+    arrays of NumPy's own type for texts, as in NPZ files.
+    """
     import pandas as pd
 
     return values.dtype.kind == "O" and pd.api.types.infer_dtype(values, skipna=True) == "string"
@@ -287,8 +293,8 @@ def _checked(path: Path, layout: Layout) -> int:
     pandas would accept faulty files, and move their cells or rename their columns.
 
     Raises:
-        InputError: a record has more or fewer cells than the first record, two names are equal, or the first line
-            should name columns but looks like data.
+        InputError: the file is empty, a record has more or fewer cells than the first record, two names are equal, or
+            the first line should name columns but looks like data.
     """
     with opened(path, layout.encoding) as file:
         begin, first = next(records(file, layout.separator), Record(1, []))
@@ -312,8 +318,8 @@ def _check_names(path: Path, begin: int, first: list[str], layout: Layout) -> No
         layout: how the file is read; without a header, names are not checked.
 
     Raises:
-        InputError: the record is empty or has a name twice, or it looks like data and the layout does not state whether
-            there is a header.
+        InputError: the record is empty, names the columns and has a name twice, or looks like data while the layout
+            does not state whether there is a header.
     """
     if not first:
         raise InputError(f"{path}: is empty; a table has a line of names and a row for each user")

@@ -69,7 +69,7 @@ class Convention(NamedTuple):
         return texts.str.fullmatch(self.pattern).to_numpy(np.bool_)
 
     def numbers(self, texts: "pd.Series") -> NDArray[np.generic] | None:
-        """Texts in this notation as numbers (n,), integers if all are whole; None if a text is not such a number."""
+        """Texts in this notation as numbers (n,), integers if all are written as such; None if one is none."""
         import pandas as pd
 
         if not self.reads(texts.iloc[:50]).all():  # a quick exit for a column of words
@@ -116,7 +116,8 @@ def conventions(*columns: "pd.Series") -> list[Convention]:
 def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: str) -> Convention:
     """The notation (decimal sign, separator of thousands) in which the columns of a table write their numbers.
 
-    Plain notation (1234.5) is preferred. If no notation fits all columns, the notation of the columns that are not
+    Plain notation (1234.5) is preferred, unless cells are not separated by a comma, a column has a point, and another
+    notation fits all columns, too. If no notation fits all columns, the notation of the columns that are not
     plain is taken. This notation must not fit any column of plain numbers with a point, since such a column might then
     be misread.
 
@@ -174,7 +175,8 @@ def _undecided(columns: "Mapping[str, pd.Series]", styles: Sequence[Convention])
     --thousands) with which the person who runs the command can choose a notation.
 
     Args:
-        columns: for each column of numbers by name, its different texts. styles: the notations that fit all columns.
+        columns: for each column of numbers by name, its different texts. styles: the notations that fit all columns, or
+        all columns that are not in plain notation.
     """
     samples = {name: _telling(texts) for name, texts in columns.items()}
     name, text = next((item for item in samples.items() if not item[1].isdigit()), next(iter(samples.items())))
@@ -208,7 +210,8 @@ def _telling(texts: "pd.Series") -> str:
 
 
 def date_formats(texts: "pd.Series") -> dict[str, NDArray[np.bool_]]:
-    """The formats in which at least half of the texts are dates, each with a mask (n,) that marks these texts.
+    """The formats in which at least half of the texts, and of a sample of them, are dates, each with a mask (n,) that
+    marks these texts. There are none if the texts have a median length of 0 or above 30.
 
     >>> import pandas as pd
     >>> list(date_formats(pd.Series(["31/12/2020", "soon"]))), list(date_formats(pd.Series(["01/02/2020"])))

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 _LONG = 100
-"""Length of a window above which the products of `binomial_columns` may overflow if they start with 1."""
+"""Number of ratios, one less than a window's values, above which the products in `binomial_products` may overflow if
+they start with 1."""
 _WIDE = 300
 """From this number of columns on, products are computed row by row, since this is then faster."""
 UNIT = 2.0**-53
@@ -213,11 +214,12 @@ class SubmissionCounts:
     below and above.
 
     δ given t does not decrease in t. So for a whole block of values of t, the lower sum takes δ at the block's first t,
-    and the upper sum takes δ at the next block's first t.
+    and the upper sum takes δ at the next block's first t. Both sums take a block of a single t at this t.
 
     counts: values of t at which δ is evaluated, ascending.
     lower, upper: weights of δ at `counts`.
-    lost: probability of the values of t that are left out; the upper sum adds this probability, as if δ were 1 there.
+    lost: probability of the values of t that are left out above the window; the upper sum adds this probability, as if
+        δ were 1 there. Values left out below the window count in `upper`, at the first of `counts`.
     log_tail: ln of the probability that each window (of t, and of what is seen given t) may leave out on each side;
         -inf: nothing is left out.
     """

@@ -96,9 +96,9 @@ class PrivacyBound:
     conditional_on: str = ""
 
     def __post_init__(self) -> None:
-        """Corrects two fields. A bound of ε that is NaN becomes one that promises nothing: infinity for the upper
+        """Corrects three fields. A bound of ε that is NaN becomes one that promises nothing: infinity for the upper
         bound, 0 for the lower bound. In `basis`, the words for how the bounds were computed, "exact" becomes
-        "certified" if the two bounds differ.
+        "certified" if the two bounds differ by more than `EXACT` allows.
         """
         if math.isnan(self.epsilon_upper):
             object.__setattr__(self, "epsilon_upper", math.inf)

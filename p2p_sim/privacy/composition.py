@@ -37,7 +37,7 @@ compared with δ."""
 BASIS = "composed privacy loss distributions, pessimistic"
 LARGEST_TIMES = 1_000_000
 _BINS_OF_ONE, _BINS_OF_ALL = 80, 2**18
-"""Each release has a largest finite loss (`LossLaw.top`). _BINS_OF_ONE is the least number of bins from 0 to the
+"""Each release has a largest finite loss (`LossLaw.top`). _BINS_OF_ONE is the largest number of bins from 0 to the
 smallest of these; _BINS_OF_ALL is the largest number of bins for the sum of all losses."""
 _LEAST_STEP = 1e-9
 """Smallest width of a bin of the privacy loss."""
@@ -84,7 +84,8 @@ class Composition(Accountant):
         for all releases.
 
     Raises:
-        ValueError: a number is out of range, or two releases are known to share their noise.
+        ValueError: there is no release, `times` has another length or a number out of range, or two releases are known
+            to share their noise.
     """
 
     requires = ANYWHERE
@@ -147,7 +148,9 @@ class Composition(Accountant):
         return _composed(self, self._step if interval is None else interval)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε) of all releases together; because of rounding the upper bound is at least `least_delta`."""
+        """Bounds of δ(ε) of all releases together: the lower bound is 0, and because of rounding the upper bound is at
+        least `least_delta`.
+        """
         check_epsilon(epsilon)
         upper = float(self.pld().get_delta_for_epsilon(epsilon)) * (1.0 + 2.0 * _RELATIVE) + self._rounding
         return Bracket(0.0, min(1.0, max(upper, self.least_delta)))
@@ -156,7 +159,7 @@ class Composition(Accountant):
         """Bounds of ε at δ of all releases together, for δ at least `least_delta`; the upper bound may be infinite.
 
         Raises:
-            ValueError: δ outside (0, 1) or too small.
+            ValueError: δ outside (0, 1) or too small, or there is no common observer.
         """
         check_delta(delta)
         if delta < self.least_delta:
@@ -294,11 +297,12 @@ def compose(exchanges: Sequence[Accountant | RunRelease], delta: float) -> Priva
     Args:
         exchanges: accountants of the releases, at least one; an accountant may be repeated. No two releases may share
         noise. For a `RunRelease` (`p2p_sim.release`) this is checked; for all others it is a condition of the bound.
-        delta: δ, below 1 and at least 1e-14; for more than 300 releases the least δ is larger.
+        delta: δ, below 1 and at least 1e-14; the least δ is larger for more than 3 releases (about 1e-13 for 300), and
+        may be larger where the privacy loss of a release may be infinite.
 
     Raises:
-        ValueError: δ is too small, there is no release, two releases are known to share noise, or no ε holds, for
-            example because labels are not flipped (α = 0).
+        ValueError: δ is too small, there is no release, two releases are known to share noise, no observer is common to
+            all releases, or no ε holds, for example because labels are not flipped (α = 0).
     """
     check_delta(delta)
     times = Counter(exchanges)

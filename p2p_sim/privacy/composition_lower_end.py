@@ -124,8 +124,8 @@ def _power(law: Floats, first: int, count: int) -> ScoreLaw:
     """The law of the sum of `count` independent whole numbers. Each of them has the values first, first + 1, ... with
     the probabilities `law`.
 
-    The result has the smallest value, the probabilities from there on, and an upper bound of the probability that was
-    cut off at the ends. It is computed by repeated squaring.
+    The result has the probabilities, the smallest value, and an upper bound of the probability that was cut off at the
+    ends. It is computed by repeated squaring.
     """
     whole, square, lost = ScoreLaw(np.ones(1), 0), ScoreLaw(law, first), 0.0
     while count:

@@ -4,8 +4,8 @@ A result depends only on its arguments and on the code that computes it. So its 
 arguments and `version()`. The version changes with the code, and with the libraries that the code uses.
 
 The environment variable `P2P_SIM_CACHE` names the cache's folder; "off" turns the cache off. The default is the folder
-`p2p-sim` in the directory of caches of the person who runs it. A damaged file never stops a computation: a result that
-cannot be read and checked is computed anew.
+`p2p-sim` in the directory of caches of the person who runs it, or none if platformdirs is not installed. A damaged file
+never stops a computation: a result that cannot be read and checked is computed anew.
 """
 
 import contextlib

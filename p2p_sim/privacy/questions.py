@@ -38,7 +38,7 @@ class Question:
     cluster_size: n; may be None for the eavesdropper. flip_prob: α. sampling_rate: θ.
     observer: one of `OBSERVERS`. members: number of members if the observer is a coalition, else None.
     rounds: number of exchanges; all use the same noisy labels unless `fresh` is True. num_classes: K.
-    degree: number of neighbours whom each user may ask, on a random regular overlay; None: she may ask everybody.
+    degree: number of neighbours whom each user may ask, on any regular overlay; None: she may ask everybody.
     peers: k, how many peers each user asks.
     """
 
@@ -58,9 +58,9 @@ class Question:
 class Answer:
     """The answer to a question: bounds of ε at a given δ, or of δ at a given ε, with two values for comparison.
 
-    bound: the statement of ε at δ. local: ε₀ of the noisy label alone, for comparison. lemma9: the ε of the clustering
-    paper's Lemma 9, for comparison. gained: a function that computes `advantage`. delta_lower, delta_upper: bounds of δ
-    if ε is given, else None.
+    bound: the statement of ε at δ. local: ε₀ of the noisy label alone, for comparison. lemma9: the ε that the
+    clustering paper's Lemma 9 states, for comparison, if there is one. gained: a function that computes `advantage`.
+    delta_lower, delta_upper: bounds of δ if ε is given, else None.
     """
 
     bound: PrivacyBound
@@ -217,6 +217,7 @@ def observer_of(q: Question) -> Accountant:
 
     Raises:
         InputError: the observer is unknown, or no bound is known for the combination of options.
+        ValueError: a value is outside its range.
     """
     if q.observer not in OBSERVERS:
         raise InputError(
@@ -244,7 +245,8 @@ def _of_classes_or_peers(q: Question, users: int) -> Accountant:
         q: the question, with its observer, classes, peers and rounds. users: the number of users in the cluster.
 
     Raises:
-        InputError: no bound is known for this observer and these options.
+        InputError: a coalition's number of members is outside its range, or no bound is known for the learner in
+            several rounds with more than two classes.
     """
     if q.observer == "coalition":
         if not 1 <= (q.members or 0) < users:

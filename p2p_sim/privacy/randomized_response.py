@@ -1,7 +1,7 @@
 """Privacy of local randomizers, which add noise to one label; and searches for the ε at a given δ.
 
-The results hold even for the smallest α, because α e^ε is computed as (α e^(ε/2)) e^(ε/2). This product overflows only
-where it exceeds 1.
+The results hold even for the smallest α, because above ε = 700, α e^ε is computed as (α e^(ε/2)) e^(ε/2). This product
+overflows only where it exceeds 1.
 """
 
 import math
@@ -182,7 +182,8 @@ def law_delta(law: Floats, epsilon: float) -> float:
     """δ(ε) of a local randomizer: the largest hockey-stick divergence between two inputs' output laws.
 
     Args:
-        law: (inputs, outputs) probabilities, rows that sum to one; epsilon: ε, at least 0.
+        law: (inputs, outputs) probabilities, rows that sum to one; epsilon: ε, at least 0 and so small that e^ε does
+            not overflow (up to 709).
     """
     _check_law(law)
     grown = math.exp(epsilon) * law

@@ -87,6 +87,12 @@ class OnePoint(Accountant):
         """The upper bound of ε at δ that follows from the statement, infinite if δ is below the statement's δ."""
         check_delta(delta)
         top, more = self.stated.epsilon_upper, (delta - self.stated.delta) / (1.0 - self.stated.delta)
-        share = more * (1.0 + math.exp(-top))
-        upper = max(0.0, top + math.log1p(-share)) if share < 1.0 else 0.0
-        return replace(self.stated, epsilon_lower=0.0, epsilon_upper=upper if more >= 0.0 else math.inf, delta=delta)
+        # ε + ln(1 - share), where δ(ε') = δ is solved for ε'; rounded up, but not above ε itself
+        share = more * (1.0 + math.exp(-top)) * (1.0 - 2.0**-50)
+        raised = top * (1.0 + 2.0**-50) + math.log1p(-share) * (1.0 - 2.0**-50) if share < 1.0 else 0.0
+        return replace(
+            self.stated,
+            epsilon_lower=0.0,
+            epsilon_upper=min(top, max(0.0, raised)) if more >= 0.0 else math.inf,
+            delta=delta,
+        )

@@ -36,9 +36,9 @@ def whole(bound: PrivacyBound) -> dict[str, Any]:
 def terms(statements: Mapping[str, PrivacyBound | Stated], claimed_by: str = "") -> Terms:
     """The terms of a row of results: for each column that holds an ε, its privacy statement without the numbers.
 
-    A column's entry has the observer, the adjacency, the basis (how ε was computed), the conditions and who claims the
-    statement. For a paper's ε that does not apply, the entry has the identifier and text of the condition that fails. A
-    paper's ε that does apply has no entry.
+    A column's entry has the observer, the adjacency, what the bound takes as given (`conditional_on`), the basis (how ε
+    was computed), the conditions and who claims the statement. For a paper's ε that does not apply, the
+    entry has the identifier and text of the condition that fails. A paper's ε that does apply has no entry.
 
     Args:
         statements: by column of ε, a statement of the simulator, or a `Stated`: a paper's ε, or why it does not apply.

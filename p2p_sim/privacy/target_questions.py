@@ -108,8 +108,8 @@ class PeersComparison:
     """For several numbers of peers at the same target: the noise that each number needs, and its probability of error.
 
     majority: share of a cluster's users who hold its commoner label. calibrations: by number of peers, the noise.
-    errors: by number of peers, the probability that the commoner label is not the majority of submissions; the largest
-        over the cluster sizes.
+    errors: by number of peers, the probability that the commoner label is not the majority of submissions, where a tie
+        counts half; the largest over the cluster sizes.
     """
 
     majority: float
@@ -136,7 +136,8 @@ def compared_peers(
 ) -> PeersComparison:
     """Compare how many peers each user should ask. For each number of peers, the result has the smallest α found that
     brings the learner's ε at δ to the target, and the error at this α: the probability that the majority of submissions
-    is not the label that more users of the cluster hold. Only public values are used; labels have two classes.
+    is not the label that more users of the cluster hold; a tie counts half. Only public values are
+    used; labels have two classes.
 
     Args:
         sizes: sizes of the clusters, at most 10,000; the error is the largest over them. numbers: numbers of peers,
@@ -186,10 +187,12 @@ def enough_neighbours(q: Question, epsilon: float, delta: float) -> EnoughNeighb
     ε if users may ask everybody, and ε₀ of the noisy label alone.
 
     Args:
-        q: cluster size, α, θ and observer; its number of neighbours is ignored. epsilon, delta: the target.
+        q: cluster size, α, θ and observer; its number of neighbours must be None, since the ε if users may ask
+        everybody is that of this question. epsilon, delta: the target.
 
     Raises:
-        InputError: when a value is outside its range, or the question is not about the learner and two classes.
+        InputError: when a value is missing or outside its range, or the question is about another observer than the
+        learner, more than two classes, several peers or several rounds.
     """
     users = users_of(q)
     with answering():

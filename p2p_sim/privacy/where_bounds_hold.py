@@ -94,7 +94,8 @@ ANY_CLASSES: Requirements = (_ONE_PEER, *PLURALITY)
 LEARNER: Requirements = (_ONE_PEER, *MAJORITY)
 """Requirements of the exact bound for the label exchange, in any number of rounds."""
 REALISED: Requirements = (_FLIPPED_LABELS, _TWO_CLASSES, _ONE_PEER, _SAME_NOISE)
-"""Requirements of the bounds for realised networks, whose parameters already include faults and roles."""
+"""Requirements of the bounds for realised networks and overlays, whose parameters already include faults and roles, and
+of the bound for an eavesdropper."""
 INSIDERS: Requirements = (*REALISED, _COMPLETE_FETCHING)
 """Requirements of the bounds for peers, coalitions and learners who see times."""
 PLURALITY_INSIDERS: Requirements = (_FLIPPED_LABELS, _SAME_NOISE, _COMPLETE_FETCHING)

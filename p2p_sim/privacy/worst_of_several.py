@@ -48,10 +48,11 @@ def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
 def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> list[float]:
     """For each ε, one certified δ that holds for all accountants, such as one accountant for each cluster.
 
-    This δ is at least the largest δ(ε), and often larger. If all are accountants of label exchanges and the smallest
-    cluster has at most 64 users, the δ comes from tables for that cluster: mostly within 3% of the largest δ, and
-    seldom twice as large. Otherwise it is the first accountant's δ raised by 0.2%, if this value is certified for all
-    others, and else the largest δ.
+    This δ is at least the largest δ(ε), and often larger. If all are accountants of two-class label exchanges with the
+    same α above 0, and the smallest cluster has at most 64 users, the δ comes from tables for that cluster unless these
+    would be too large: mostly within 3% of the largest δ, and seldom twice as large. Otherwise it is a single
+    accountant's own δ, or the first accountant's δ raised by 0.2%, if this value is certified for all others, and else
+    the largest δ. At ε = 0 the first accountant's δ may also count as it is.
 
     Args:
         models: the accountants, at least one; the first is expected to be the worst. epsilons: values of ε, at least 0.
@@ -71,8 +72,10 @@ def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> floa
     else the largest δ.
 
     If the accountants are of two-class label exchanges, one fast computation first tests all others together. If that
-    fails at ε = 0 and there are two classes, every accountant's own δ is computed. This costs no more than testing a
-    given δ, and results are cached for other simulations. With more than two classes testing is cheaper.
+    fails or cannot be used at ε = 0, and the first is not that of an exchange of labels of more than two classes
+    (`KaryExchange`), every accountant's own δ is computed. This costs no more than testing a given δ, and results are
+    cached for other simulations. With more than two classes testing is cheaper; at ε = 0 the first one's δ is then
+    tested as it is.
 
     Args:
         models: the accountants. epsilon: ε. delta: the first accountant's δ at ε.
@@ -162,9 +165,9 @@ def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
     """A law of the privacy loss that dominates the accountant's. For speed, it is computed from few points of the curve
     δ(ε).
 
-    The points are the stated (ε, δ), the pure ε with δ = 0 if the pure ε is finite, and up to three smaller values of
-    ε. These are 0, the largest power of 2 that is at most 0.7 of the stated ε (of the pure ε if that is smaller), and
-    half this power. The law is valid at every ε, because δ is convex in e^ε and so lies below the lines between the
+    The points are the stated (ε, δ), the pure ε with δ = 0 if the pure ε is at most 700, and up to three smaller values
+    of ε. These are 0, the largest power of 2 that is at most 0.7 of the stated ε (of the pure ε if that is smaller),
+    and half this power. The law is valid at every ε, because δ is convex in e^ε and so lies below the lines between the
     points. In networks in which users fetch from each other with different probabilities (accountants
     `FetchDistribution` and `CappedFetch`), δ is slow to compute. There, δ at the three smaller values is the largest
     that is compatible with the stated (ε, δ). If the stated ε is too large to compute with, the loss is infinite.

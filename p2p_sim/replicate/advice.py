@@ -54,11 +54,13 @@ def _waiting(case: Replicate) -> list[str]:
 
 
 def examined(case: Replicate) -> list[str]:
-    """The lines that `p2p-sim validate` prints: the scenario's hash, and remarks on data of the person who runs it.
+    """The lines that `p2p-sim validate` prints: the scenario's hash, and remarks on data of the person who runs it. If
+    data files of a population of this project are missing, the only line says that there is no hash.
 
-    If the data are those of this person, or the mechanism is a plug-in's, replicate 0 is prepared up to the exchange. A
-    plug-in's mechanism is also asked for its bounds, so that a wrong accountant, or a wrong matrix of the probabilities
-    of noisy labels, is refused before anything is simulated.
+    If the data are those of this person, or the mechanism is a plug-in's, replicate 0 is prepared up to the exchange,
+    and a further line has its numbers of users and clusters. A plug-in's mechanism is also asked for its bounds,
+    so that a wrong accountant, or a wrong matrix of the probabilities of noisy labels, is refused before anything is
+    simulated.
 
     Raises:
         InputError: something is missing or does not fit.

@@ -183,8 +183,8 @@ def _noise_law(mechanism: Deployment, outcome: Outcome, classes: int) -> NoiseLa
 
 def _counted(people: People, user: NDArray[np.integer] | slice, labels: NDArray[np.generic]) -> Tally | None:
     """How often some users' labels occur at each point (possible feature vector) of the population's known law: counts
-    (P, K) for P points and K classes. None if the population has no known law, or if its clusters differ from the
-    law's.
+    (P, K) for P points and K classes. None if the users are not held in memory, the population has no known law, or its
+    clusters differ from the law's.
 
     Args:
         people: the users. user: indices of the users whose labels are counted, or a slice. labels: (m,) the label of
@@ -262,7 +262,7 @@ def checked_predictor(predictor: Any, offer: Offer, learned: tuple[object, str],
         name. learned: the object that has the method, and the method's name. num_classes: K.
 
     Raises:
-        InputError: when the method gave no predictor.
+        InputError: when the method gave no predictor, or a linear predictor whose weights are not finite.
     """
     if isinstance(predictor, ByCluster):
         parts = predictor.predictors.items()

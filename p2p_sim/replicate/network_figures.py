@@ -32,7 +32,8 @@ class OverlayPart:
 def worst_part(network: ObservedNetwork, overlay: Overlay, most: int = MOST_DRAWN) -> OverlayPart:
     """The overlay within the cluster of the user who has the largest certified ε.
 
-    If the cluster has more than `most` users, the part has the `most` users nearest to this user.
+    If the cluster has more than `most` users, the part has the `most` users nearest to this user, or fewer if no more
+    can be reached from her.
 
     Args:
         network: the observed network. overlay: who may ask whom. most: largest number of users of the part.

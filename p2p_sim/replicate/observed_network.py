@@ -26,7 +26,9 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class ObserverTraffic:
-    """The delivered messages that one observer saw: their number, and their bytes, headers included."""
+    """The messages that one observer saw: their number, and their bytes, headers included. They were delivered, except
+    that the eavesdropper also sees messages that never arrive.
+    """
 
     messages: int
     bytes: int
@@ -38,8 +40,8 @@ class Labels:
 
     true: (n,) labels, 0..K-1. noisy: (n,) drawn once; -1 if messages carry no class. num_classes: K.
     flip_prob: α, the probability of a flip; None: labels are not flipped. exact: whether the law of the learner's view
-    is known exactly. An exact law needs two classes, α > 0, users who all follow the protocol, and a network without
-    faults.
+    is known exactly. An exact law needs two classes, α > 0, users who all follow the label exchange and ask one peer, a
+    network without faults, and parameters that do not depend on labels.
     """
 
     true: NDArray[np.int64]

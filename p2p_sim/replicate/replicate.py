@@ -159,7 +159,7 @@ def streams(scenario: Scenario) -> bool:
 
 
 def check_memory(scenario: Scenario, rows_alone: bool = False) -> None:
-    """Refuse more users than the free memory can hold.
+    """Refuse more users than the free memory can hold; fewer than 1,000,000 users are never refused.
 
     Args:
         scenario: what is to be run. rows_alone: whether users are drawn shard by shard, so that only the largest shard
@@ -201,7 +201,8 @@ def replicates_that_fit(scenario: Scenario) -> int:
 
 
 def free_memory(meminfo: Path = Path("/proc/meminfo"), group: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Bytes of free memory: those of the machine or, if fewer, those left to its container; None if neither is known.
+    """Bytes of free memory: those of the machine or, if fewer, those left to its container. If neither is
+    known, all memory of the machine; None if this is not known either.
 
     Args:
         meminfo: the system's file on memory. group: the container's directory of limits.

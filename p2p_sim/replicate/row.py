@@ -229,7 +229,7 @@ def damage(risk: Risk, honest: Risk | None) -> Row:
 
     Args:
         risk: the errors of the model learned with adversaries. honest: the errors of the model learned without them;
-        None if there are no adversaries, so that all columns are None.
+        None if there are no adversaries. If it is None, or an error rate is None, all columns are None.
     """
     if honest is None or risk.error_rate is None or honest.error_rate is None:
         return dict.fromkeys(("honest_error_rate", "damage_error_rate", "honest_excess_risk", "damage_excess_risk"))

@@ -134,8 +134,9 @@ class Result:
             confidence: the confidence of the interval, between 0 and 1.
 
         Raises:
-            InputError: the release says nothing about the accuracy, or the law of the released labels is not known,
-                because the network has faults or there are adversaries.
+            InputError: the release says nothing about the accuracy, the law of the released labels is not known,
+                because the network has faults or there are adversaries, a cluster does not exist, or the result was not
+                made by `run`.
         """
         if self.case is None or self.exchanged is None:
             raise InputError("validation: needs a result that p2p_sim.run has made")

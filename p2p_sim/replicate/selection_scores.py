@@ -43,7 +43,7 @@ def split(case: Replicate, outcome: Outcome) -> Halves:
         case: the replicate, whose random stream decides. outcome: the result of its run.
 
     Raises:
-        InputError: when the mechanism releases a model instead of labels.
+        InputError: when the mechanism releases a model or a density instead of labels.
     """
     release = outcome.labels
     judging = case.streams.generator("labels held back").random(len(release)) < HELD_BACK

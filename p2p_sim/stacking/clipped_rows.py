@@ -113,8 +113,9 @@ class FeatureGroups:
             each group are clipped: one number for all groups, or (K,).
 
         Raises:
-            ValueError: groups overlap, are empty or name features that do not exist; importance does not sum to 1 or
-                has another length; a norm bound is not above 0 and finite.
+            ValueError: `n_groups` is below 1; groups overlap, are empty or name features that do not exist; importance
+                does not sum to 1, has another length or a value that is not above 0; there are not one or K norm
+                bounds, or one is not above 0 and finite.
         """
         if groups is None:
             if n_groups < 1:
@@ -158,7 +159,7 @@ def check_public(importance: Sequence[float] | None, declared: bool) -> None:
 
 
 def _check_members(members: tuple[tuple[int, ...], ...], num_features: int) -> None:
-    """Raise ValueError if a group is empty, two groups overlap, or a feature does not exist."""
+    """Raise ValueError if there is no group, a group is empty, a feature is named twice, or one does not exist."""
     if not members or not all(members):
         raise ValueError("groups: there must be at least one, and none may be empty")
     everything = [i for group in members for i in group]

@@ -242,7 +242,8 @@ class FeatureStacking(GroupStacking):
     groups, where ε' is the part of ε that the noise of all groups costs. So the noise of group k costs ε' q_k. All
     groups together cost at most ε. This total includes the determinants in the theorem of
     `p2p_sim/privacy/rivals/objective_perturbation`. The high level uses other rows, so the total is ε. The penalty
-    λ_k = λ q_k² of group k is the same for every group, if it is measured in units of the group's scaled rows.
+    λ_k = λ q_k² of group k amounts to λ for every group, if its weights are restated for rows scaled to norm 1 rather
+    than q_k.
 
     Importance and groups must not come from the data. No program can check this: importance must be declared public.
 
@@ -273,7 +274,7 @@ class FeatureStacking(GroupStacking):
 
         Raises:
             ValueError: a parameter is out of its range, groups overlap, importance does not sum to 1 or was not
-                declared public, a feature is NaN or infinite, or there are not two classes.
+                declared public, a feature is NaN or infinite, there are not two classes, or there are too few rows.
         """
         self._check()
         check_public(self.importance, self.importance_is_public)
@@ -345,7 +346,7 @@ class TransferStacking(GroupStacking):
 
         Raises:
             ValueError: a parameter is out of its range, importance does not sum to 1 or was not declared public, a
-                feature is NaN or infinite, there are not two classes, or there is no source.
+                feature is NaN or infinite, there are not two classes, there are too few rows, or there is no source.
         """
         self._check()
         if not isinstance(self.source, GroupModels):

@@ -127,7 +127,9 @@ def check_look(look: str, scenario: Scenario, keys: Sequence[str]) -> None:
         no ε counts. scenario: what is searched. keys: the keys that the search varies.
 
     Raises:
-        InputError: when the search would look at more data, or `look` is none of these. The message is one line.
+        InputError: when the search would look at more data, `look` is none of these, or `look` is "released" and the
+        law of the released labels is not known (the network has faults, or there are adversaries). The message is one
+        line.
     """
     if look not in LOOKS:
         raise InputError(f"--look {look}: must be one of {', '.join(LOOKS)}")

@@ -141,7 +141,7 @@ class Trials:
 
     def _frozen(self, trial: Trial) -> "FrozenTrial":
         """A trial (one setting that a search tries) in the form that Optuna stores. Its loss, the number that the
-        search minimises, is the trial's value only if all replicates ran; otherwise it is an intermediate value. Its
+        search minimises, becomes an intermediate value; if all replicates ran, it is also the trial's value. Its
         violation, by how much the goal's condition is missed, becomes a constraint.
         """
         from optuna.trial import TrialState, create_trial

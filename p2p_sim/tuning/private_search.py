@@ -31,7 +31,7 @@ from p2p_sim.tuning.trial_runs import TRIAL, Tuning, scenario_with
 FIRST_RUN = 1_000_000
 """Index of the replicate of a selection's first run. All runs have the users of replicate 0; each has its own noise."""
 SCORE_SHARE = 0.1
-"""ε of the score, as a share of the ε of the whole selection."""
+"""ε of one run's score, as a share of the ε of the whole selection."""
 MOST_SETTINGS = 256
 _STEPS = 12
 TARGET = "mechanism.target_epsilon"
@@ -84,7 +84,8 @@ def planned(
         probability ∝ (1-γ)^k/k for some γ in (0, 1). data_dir: where data files are.
 
     Raises:
-        InputError: a mechanism has no curator or no target ε, or no noise is enough.
+        InputError: a mechanism has no curator or no target ε, states ε at one δ only or takes a parameter from true
+        labels; the mean number of runs is out of its range; or no noise is enough.
     """
     if mean_runs <= 1.0:
         raise InputError(f"--trials {mean_runs:g}: is the mean number of runs of a private selection; must be above 1")
@@ -156,7 +157,8 @@ def candidates_of(base: Scenario, space: Space) -> list[Settings]:
     """All settings of a space whose dimensions are all lists: every combination of their values.
 
     Raises:
-        InputError: the space has a range, a key of the noise or too many settings; one line.
+        InputError: the mechanism takes no target ε, or the space has a range, a key of the noise or the population, or
+        too many settings; the message is one line.
     """
     if "target_epsilon" not in type(base.mechanism).model_fields:
         raise InputError(f"--look curator: mechanism.kind = {base.mechanism.kind!r} takes no mechanism.target_epsilon")

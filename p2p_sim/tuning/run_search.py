@@ -87,8 +87,8 @@ def tune(
         its row. In a search that looks at released labels, the row also has an accuracy estimated from them.
 
     Raises:
-        InputError: no setting that was tried meets the goal; the message gives the setting that comes nearest. Rows and
-        tables are kept.
+        InputError: no setting that was tried meets the goal; the message gives the setting that comes nearest, and rows
+        and tables are kept. Or no trial could be run, or the search is a curator's.
     """
     if tuning.look == "curator":
         raise InputError("tune: a curator's choice is a private selection; call tune_privately")
@@ -177,8 +177,8 @@ def _figures(tuning: Tuning, runs: TrialRuns, trial: Trial) -> Measured | None:
 
 
 def _missed(tuning: Tuning, runs: TrialRuns, ended: list[Trial]) -> str:
-    """The end of an error's message if no trial meets the goal: the nearest ε or accuracy, and the settings of its
-    trial.
+    """An error's message if no trial meets the goal, without its leading dashes: the goal, the nearest ε or accuracy,
+    and the settings of its trial.
 
     Args:
         tuning: the search. runs: has the rows of all trials. ended: the trials, at least one of them with results.

@@ -120,7 +120,7 @@ def is_met(trial: Trial) -> bool:
 
 def best(trials: Sequence[Trial]) -> list[Trial]:
     """The trials that ran all their replicates and meet the goal's condition on ε or accuracy, the best first: the
-    largest mean score or, if the least ε is searched, the smallest ε.
+    best mean score (the smallest, if the score is an error) or, if the least ε is searched, the smallest ε.
     """
     return sorted(filter(is_met, trials), key=lambda trial: (trial.loss or 0.0, trial.number))
 

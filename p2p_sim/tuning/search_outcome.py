@@ -25,7 +25,9 @@ class BestSetting:
     """The setting that a search ends with.
 
     trial: the best trial. score: its mean score in the search. fresh: rows of replicates that the search did not look
-    at. epsilon: the largest certified ε over the searched and the fresh replicates. row: the row with this ε.
+    at. epsilon: the largest certified ε over the searched and the fresh replicates. row: the row with this ε. For a
+    private selection, score is the noisy score of the best run, epsilon the ε of the whole selection, and row the row
+    of the best run.
     """
 
     trial: Trial
@@ -106,7 +108,8 @@ def write_scenario(path: Path, scenario: Scenario, goal: Goal, look: str, epsilo
 
     Args:
         path: the file. scenario: the scenario found. goal: the goal of the search. look: the kind of data that the
-        search looked at. epsilon: the largest certified ε over all replicates.
+        search looked at. epsilon: the largest certified ε over all replicates; for a private selection, that
+        of the whole selection.
     """
     comments = [f"Found by p2p-sim tune: {goal}.", f"The search's look: {look}: {COSTS[look]}."]
     if look == "oracle":

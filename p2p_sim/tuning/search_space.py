@@ -180,7 +180,8 @@ def calibrated(scenario: Scenario, epsilon: float) -> Scenario | None:
 
 def usual_space(scenario: Scenario, noise: bool) -> Space:
     """The space that is searched by default: the key of the noise, the sampling rate θ, the number and the least size
-    of clusters, and the weight of the learner's L2 penalty, as far as the scenario has these keys.
+    of clusters, and the weight of the learner's L2 penalty, as far as the scenario has these keys. The least size is
+    searched only together with the number of clusters.
 
     Args:
         scenario: the scenario whose settings are searched. noise: whether the key of the noise is searched; if not, the

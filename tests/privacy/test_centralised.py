@@ -35,7 +35,6 @@ def test_hardly_any_noise_on_the_shares_has_a_bound():
     assert 0.0 <= bound.epsilon_lower <= bound.epsilon_upper < 1100.0
 
 
-
 @pytest.mark.parametrize(
     ("lam", "sigma", "tau", "pure", "printed"),
     [

@@ -2,7 +2,9 @@
 
 import itertools
 import math
+from dataclasses import replace
 
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy.special import gammaln, ndtr
@@ -144,6 +146,19 @@ def test_exchanges_and_dp_sgd_against_enumeration():
         assert exact_total(1.0, epsilon) <= delta
         assert exact_total(1.0, 0.93 * epsilon) > delta
         assert total.delta(epsilon).upper == pytest.approx(delta, rel=1e-4)
+
+
+def test_one_statement_at_a_larger_delta_is_rounded_up():
+    """ε' of δ' = δ + (1-δ)(1 - e^(ε'-ε))/(1 + e^-ε), with sixty digits; rounding to nearest fails half of these."""
+    rng = np.random.default_rng(3)
+    stated = Eavesdropper(0.1).epsilon(1e-5)
+    with mp.workdps(60):
+        for epsilon, share in zip(rng.uniform(0.01, 20.0, 200), 10.0 ** rng.uniform(-12.0, -0.5, 200), strict=True):
+            one = OnePoint(replace(stated, epsilon_lower=0.0, epsilon_upper=float(epsilon), delta=1e-9))
+            delta = 1e-9 + float(share)
+            left = (mp.mpf(delta) - mp.mpf(1e-9)) / (1 - mp.mpf(1e-9)) * (1 + mp.exp(-mp.mpf(float(epsilon))))
+            truth = mp.mpf(float(epsilon)) + mp.log(1 - left) if left < 1 else mp.mpf(0)
+            assert truth <= one.epsilon(delta).epsilon_upper <= max(truth, 0) + 1e-6
 
 
 @pytest.mark.parametrize("count", [1, 3])

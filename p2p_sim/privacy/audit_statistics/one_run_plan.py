@@ -33,7 +33,7 @@ OF_ZERO = 0.5
 CLEARLY = 4.0
 """A score replaces an earlier score if it is better in the pilot by more than this many standard deviations."""
 _POINTS = 25
-"""Number of thresholds at which the trade-off between an attack's two types of error is estimated."""
+"""Largest number of thresholds at which the trade-off between an attack's two types of error is estimated."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,8 @@ class GuessEvent:
         """The test's power: the approximate probability that it refuses a claimed δ(ε), if the true δ(ε) is `leaked`.
 
         Let r be the value of Pr[right] - e^ε Pr[wrong] that the rule's guesses reached in the pilot, or `claimed` if
-        this is smaller. If more than `claimed` is leaked, the guesses are assumed to reach r · leaked / claimed.
+        this is smaller. If more than `claimed` is leaked, the guesses are assumed to reach r · leaked / claimed. If
+        not, or if r is not positive, the result is 0.
 
         Args:
             claimed, leaked: values of δ at this rule's ε. trials: number of targets.

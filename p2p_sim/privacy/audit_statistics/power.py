@@ -26,7 +26,8 @@ ERROR = 1e-9
 SHARES = (0.25, 0.5, 0.75)
 """The δ-test takes its ε from among these multiples of ε(δ = 1e-3)."""
 LARGEST_TEST_EPSILON = 4.0
-"""An ε(δ = 1e-3) above this value is replaced by this value before the multiples in `SHARES` are taken."""
+"""An ε(δ = 1e-3) above this value is replaced by this value before the multiples in `SHARES` are taken. It also limits
+the thresholds of the ε-test."""
 _EVENTS = 24
 """Number of thresholds ε' that are tried for the ε-test; see `AttackPlan`."""
 

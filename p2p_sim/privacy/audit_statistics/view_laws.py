@@ -116,8 +116,8 @@ class ViewLaw:
         evidence of her noisy label.
 
         Args:
-            epsilon: ε, at least 0. Let ε₀ be the ε of the noisy label alone; if ε₀ > 0 and ε is at least ε₀, no view is
-            in the mask. label: 0 or 1.
+            epsilon: ε, at least 0. Let ε₀ be the ε of the noisy label alone; if ε₀ > 0 and ε exceeds ε₀ by more than
+            rounding, no view is in the mask. label: 0 or 1.
         """
         p, q = (self.a, self.b) if label == 0 else (self.b, self.a)
         keep, lose, _ = hockey_stick_coefficients(self.flip_prob, epsilon)

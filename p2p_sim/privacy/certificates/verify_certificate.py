@@ -2,7 +2,7 @@
 """Proves the (ε, δ) that a certificate of p2p-sim claims, or refuses it: `python verify_certificate.py FILE`.
 
 This file needs Python 3.11 and its standard library, and nothing of p2p-sim. Exit status: 0 if the claim is proved, 1
-if not, 2 if the file cannot be read. A certificate that would take more than some minutes to check is refused.
+if not, 2 if the file cannot be read or none is named. A certificate that would take more than minutes is refused.
 
 The claim. A cluster has n users, each with a binary label. A user draws one noisy label, which differs from her label
 with probability α. In each of R rounds, with probability θ, she fetches the noisy label of a member drawn uniformly
@@ -255,8 +255,8 @@ class Proof:
         return k - len(down) + 1, [*reversed(down[1:]), *up]
 
     def spend(self, numbers: int) -> None:
-        """Adds the numbers that are about to be computed to the count of all numbers; numbers with more bits count
-        more. Raises `Refused` if the count exceeds 10^9, some minutes of work, so that no certificate takes hours.
+        """Adds the numbers that a step computes to the count of all numbers; numbers with more bits count more.
+        Raises `Refused` if the count exceeds 10^9, some minutes of work, so that no certificate takes hours.
         """
         self.work += numbers * (1 + self.bits // 256)
         if self.work > LARGEST_WORK:
@@ -276,7 +276,7 @@ def trimmed(mantissa: int, exponent: int, bits: int, divisor: int = 1) -> Float:
 
 
 def power(base: Fraction, exponent: int, bits: int) -> Float:
-    """A lower bound of base^exponent with a mantissa of `bits` bits, for a base from 0 to 1."""
+    """A lower bound of base^exponent with a mantissa of at most `bits` bits, for a base from 0 to 1."""
     scale = bits + base.denominator.bit_length()
     square = trimmed(base.numerator << scale, -scale, bits, base.denominator)
     bound: Float = (1, 0)
@@ -307,7 +307,7 @@ def covering(cover: Any, n: int) -> list[dict[str, int]]:
         cover: the certificate's entry "cover". n: number of users.
 
     Raises:
-        Refused: the intervals do not cover 0 to (n-1)/2 in order, or b is too small for an interval's length.
+        Refused: the intervals do not cover 0 to (n-1)/2 in order, or b is too small for an interval, or too large.
     """
     require(isinstance(cover, list) and cover, "cover: must be a list of intervals")
     wanted, half = 0, (n - 1) // 2

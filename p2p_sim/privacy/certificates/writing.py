@@ -25,10 +25,11 @@ from p2p_sim.privacy.exchange import LabelExchange, OtherUsers
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients
 
 DROPPED, SPARE = 56, 32
-"""Numbers of bits. The verifier drops probabilities below δ · 2^-DROPPED, and its numbers have SPARE further binary
-digits."""
+"""Numbers of bits. The verifier drops probabilities below about δ · 2^-DROPPED, and its numbers have SPARE further
+binary digits."""
 MARGIN = 1e-7
-"""Relative margin by which a δ computed in floating point must be below the claimed δ."""
+"""Relative margin by which a δ computed in floating point must be below the claimed δ for labels to be revealed; where
+none is revealed, it may exceed the claimed δ by this margin."""
 
 
 def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = None) -> str:

@@ -12,8 +12,8 @@ from p2p_sim.privacy.rivals import moved_counts
 
 Counts = tuple[int, ...]
 _SPAN = 6
-"""Noisy counts from -6 to the bag's size plus 6 are told apart. All smaller counts are merged into one outcome, and all
-larger counts into another."""
+"""Noisy counts between -6 and the bag's size plus 6 are told apart. -6 and all smaller counts are merged into one
+outcome; the bag's size plus 6 and all larger counts into another."""
 
 
 def neighbours(size: int, classes: int) -> Iterator[list[Counts]]:

@@ -44,7 +44,7 @@ def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[C
         tau = fraction / classes
         for labels in itertools.combinations_with_replacement(range(classes), size):
             share = shares(labels, classes)
-            if np.any(np.diff(share) > 0):  # another data set is equal up to the order of the labels
+            if np.any(np.diff(share) > 0):  # another data set is equal up to the order of the classes
                 continue
             released = (
                 released_distribution(share, laplace_nodes(classes, scale / size, count), tau) for count in counts

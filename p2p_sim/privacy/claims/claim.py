@@ -73,8 +73,8 @@ class Verdict:
     counter-example.
 
     name, paper, statement, corrected, belief: copied from the claim. holds: whether no case refutes the claim.
-    tightest, loosest: the smallest and the largest finite slack; if the smallest is below 1, the claim fails. where:
-    parameters of the "tightest" and of the "loosest" case.
+    tightest, loosest: the smallest and the largest finite slack; if the smallest is below 1 by more than
+    `TOLERANCE`, the claim fails. where: parameters of the "tightest" and of the "loosest" case.
     counterexample: parameters and values of the smallest case that refutes the claim; None if the claim holds.
     cases: how many cases were evaluated.
     """

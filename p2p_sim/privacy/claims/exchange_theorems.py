@@ -75,7 +75,8 @@ def theorem3_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def theorem3_proof_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of the last step in Theorem 3's proof, two for each cluster size s and sampling rate θ.
+    """Cases of the last step in Theorem 3's proof, two for each cluster size s and sampling rate θ
+    to which the theorem applies.
 
     Lemma 9 gives an ε and a δ that depend on a free number ξ. At ξ = 4√ln s, the lemma's ε must be at most the
     theorem's ε, which is line (32) of the proof, and the lemma's δ must be at most 1/s².

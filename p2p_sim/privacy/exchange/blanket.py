@@ -42,7 +42,8 @@ import scipy
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, UNIT, VALUE_ERROR, Floats, bernstein_window, binomial_pmf, some
 
 EXACT = 4096
-"""Largest number of users for whom the law of V is computed one submitter after another."""
+"""Largest number of users, and of submitters, for whom the law of V is computed one submitter after another. It is
+computed so only if V counts all users whose label may be submitted."""
 LOG_TAIL = -60.0
 """ln of the probability that a window of values may leave out on each side."""
 Blocks = tuple[tuple[int, float], ...]
@@ -201,9 +202,9 @@ class _Walk:
         blanket, where b is the first of its block.
     unseen: the charge for users who are not visited, in units of e^ε - 1: (n - V)γ/k times (b + 1)/(b' + 1), where b'
         is the last b of its block.
-    weights: the term's probability times k/(b+1). slack: factor for the rounding of the whole sum.
-    lost: probability left out of the laws of V and b.
-    tiny: probability left out of the law of s, times the largest weight of a message, which is about k = `kinds`.
+    weights: the term's probability times kV/(n(b+1)). slack: factor for the rounding of the whole sum.
+    lost: probability left out of the law of b given V, times V/n, and averaged over V.
+    tiny: probability left out of the law of s, times 2k, which exceeds kV/(n(b+1)); k is `kinds`.
     """
 
     both: Floats

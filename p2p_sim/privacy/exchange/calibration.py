@@ -21,7 +21,8 @@ def calibrate_flip_prob(
     Bisection is correct, since at fixed ε the largest δ over data sets does not increase in α. The reason: a larger α
     is the same as further flips after the first ones. For the target's bit, further flips are post-processing. For the
     other users' bits, they mix over data sets; the δ of a mixture is at most the largest δ over data sets. Every
-    distinct cluster size is evaluated. The result is 0, or at least approximately 1e-6.
+    distinct cluster size is evaluated. Besides 0, no α below approximately 1e-6 is tried. If no α that is tried is
+    certified, the result is the α at which randomised response alone meets ε, with all its digits and of any size.
 
     Args:
         sizes: cluster sizes, each at least 2. num_classes: K. sampling_rate: θ in (0, 1].
@@ -42,7 +43,7 @@ def smallest_flip_prob(
     certified: Callable[[float, int], bool], sizes: Iterable[int], num_classes: int, epsilon: float
 ) -> float:
     """The smallest α with three significant digits at which a privacy target is certified in every cluster; 0 if noise
-    is not needed.
+    is not needed. If no smaller α is certified, it is the α at which randomised response alone meets ε, unrounded.
 
     Args:
         certified: whether the target is certified at (α, cluster size); must stay true as α grows.
@@ -90,8 +91,8 @@ def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterab
 def calibrate_each(
     sizes: Iterable[int], num_classes: int, sampling_rate: float, epsilon: float, delta: float
 ) -> dict[int, float]:
-    """For each distinct cluster size, the smallest certified α with three significant digits. Larger clusters need less
-    noise.
+    """For each distinct cluster size, the smallest certified α with three significant digits. Larger clusters usually
+    need less noise.
 
     Args:
         sizes: cluster sizes, each at least 2. num_classes: K. sampling_rate: θ. epsilon, delta: the learner's target.
@@ -151,7 +152,8 @@ def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) 
 
     The result has the smaller number first, under the name `above` (`goes_up` is true there, so the search went on
     above it), then the larger one, under the name `below` (`goes_up` is false there). At the ends they may be `low` and
-    `high` themselves, which need not have three digits.
+    `high` themselves, which need not have three digits. If `low` has more digits, the next number above it may be
+    skipped.
 
     Args:
         goes_up: whether the search goes on above a value; it must turn from true to false once. It is taken to be true

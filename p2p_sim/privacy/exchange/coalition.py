@@ -50,7 +50,8 @@ class CoalitionExchanges(NamedTuple):
     """Two exchanges, as a learner sees them, whose δ are bounds of a coalition's δ in a large cluster.
 
     forgotten: gives the lower bound; the members forget what they fetched.
-    revealed: gives the upper bound; the members know the noisy bits of c others. None if no other user remains.
+    revealed: gives the upper bound; the members know the noisy bits of c others. None if there are fewer than c
+        others.
     """
 
     forgotten: ClusterExchange
@@ -83,7 +84,7 @@ def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, m
 
     For the bound, the noisy bits of c others, and which submissions carry these bits, are revealed to the members. This
     reveals at least what the members know, since by asking they learn at most c bits. The bound is ε₀, the ε of the
-    noisy label alone, if no other user remains.
+    noisy label alone, if there are fewer than c others.
 
     Args:
         cluster_size: n. flip_prob: α. sampling_rate: θ. members: c, 0 to n-1. delta: δ in (0, 1).
@@ -118,7 +119,7 @@ def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float
 
     Rounding, with u = 2^-53: the probability of a case is a product of the probability of how many users the members
     asked (off by 4u for each member), a ratio of whole numbers, and two probabilities from binomial laws with at most 5
-    values each. A data set has up to 75 cases, whose terms are summed. 2e-13 is more than the relative error of this
+    values each. A data set has up to 55 cases, whose terms are summed. 2e-13 is more than the relative error of this
     mean.
 
     Args:

@@ -10,11 +10,11 @@ def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float
     """A flip probability α* such that the exchange is (ε, δ)-label-private against the learner for all α in [α*, 1/2]
     and all labels.
 
-    It is an explicit formula, whose value is above the smallest such α. δ(ε) has two directions: the divergence of what
-    the learner sees under the target's label 1 from that under her label 0, and the reverse. A theorem gives conditions
-    on α for each direction. The first condition is for one direction, in data sets in which all other users hold the
-    same label. Let s = ln(1 + ε/θ), Γ = (θ+ε)s - ε, η = ε - 1 + e^-ε, Λ = ln(1/δ) + Γ + 2ε and q = αe^ε. Γ comes from
-    the random choice of peers, and η from the flips. The condition is
+    It is an explicit formula, whose value is at least the smallest such α. δ(ε) has two directions: the divergence of
+    what the learner sees under the target's label 1 from that under her label 0, and the reverse. A theorem gives
+    conditions on α for each direction. The first condition is for one direction, in data sets in which all other users
+    hold the same label. Let s = ln(1 + ε/θ), Γ = (θ+ε)s - ε, η = ε - 1 + e^-ε, Λ = ln(1/δ) + Γ + 2ε and q = αe^ε. Γ
+    comes from the random choice of peers, and η from the flips. The condition is
 
     q ((1-q) Γ + e^(-sq) η) >= Λ/n.
 
@@ -22,9 +22,9 @@ def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float
     is 2 ln(1/δ) θ / ((1+θ) n ε²), as in the Gaussian limit. Further conditions are for data sets in which both labels
     are frequent, and for the other direction of δ; `docs/theorem.md` has these conditions and the proof.
 
-    If this α fails a further condition, a second, larger α is tried. If that fails too, or if n is below 4, ε above 30
-    or ε below θ/10,000, the result is 1/(1+e^ε), slightly rounded up, at which the noise alone suffices. If δ >= θ, 0
-    is returned, since the target's label is seen with probability at most θ.
+    If this α fails a further condition, a second, larger α is tried. If that fails too or is not below 1/(1+e^ε), or if
+    n is below 4, ε above 30 or ε below θ/10,000, the result is 1/(1+e^ε), slightly rounded up, at which the noise alone
+    suffices. If δ >= θ, 0 is returned, since the target's label is seen with probability at most θ.
 
     Args:
         cluster_size: n, at least 1. sampling_rate: θ in (0, 1]. epsilon: target ε, above 0. delta: target δ in (0, 1).
@@ -66,9 +66,10 @@ class _Target:
 
         δ(ε) is the larger of two divergences, which the theorem bounds separately: that of what the learner sees under
         the target's label 1 from that under her label 0, and the reverse. At the first α the bound of the first
-        divergence is δ, for data sets in which all other users hold the same label. Let α' be the flip probability at
-        which the bound of the second divergence is δ for these data sets. The second value returned is the larger of
-        the first α and α'. Whether the other conditions of the theorem hold there is not checked.
+        divergence is at most δ, for data sets in which all other users hold the same label. Let α' be a flip
+        probability at which the bound of the second divergence is at most δ for these data sets. The second value
+        returned is the larger of the first α and α'. Whether the other conditions of the theorem hold there is not
+        checked.
         """
         n, s, gamma, eta, shrink = self.n, self.s, self.gamma, self.eta, math.exp(-self.epsilon)
         up = _smaller_root(gamma + eta, gamma + s * eta, (self.log_inverse_delta + gamma + 2 * self.epsilon) / n)

@@ -93,7 +93,8 @@ class Sources:
 
 @dataclass(frozen=True)
 class DeltaEvaluator:
-    """Computes a lower and an upper bound of δ(ε) at given data sets, by a sum over the learner's views.
+    """Computes a lower and an upper bound of δ(ε) at given data sets, by a sum over the learner's views or as a
+    difference of two tail probabilities.
 
     setting: the exchange.
     log_delta: ln of the δ of interest. Sums leave out probabilities far below this δ, which widens the bounds

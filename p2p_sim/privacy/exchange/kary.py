@@ -82,8 +82,8 @@ class KaryExchange(Accountant):
     def delta(self, epsilon: float) -> Bracket:
         """Bounds of the learner's δ(ε), the largest over all data sets and directions.
 
-        In small clusters δ(ε) is summed exactly. In larger ones the lower bound is attained by one data set, and the
-        upper bound is proved.
+        In small clusters δ(ε) is summed exactly. In larger ones the lower bound is attained by one data set (or is 0,
+        as for two classes and for α = 0), and the upper bound is proved.
         """
         check_epsilon(epsilon)
         if epsilon >= self.pure_epsilon:

@@ -38,8 +38,8 @@ MOST = 40_000_000
 """Largest number of terms that may be computed for a statistic. There are three terms for each pair (N, N') and each
 frequency u. A statistic that needs more terms is left out."""
 LOG_NOTHING = -50.0
-"""A value of the series is left out if the logarithm of its estimated size is below this number. Each such value adds
-to the stated error."""
+"""A value of the series is left out if the logarithm of its estimated size is below this number and the cluster has
+at least 200 users. Each such value adds to the stated error."""
 _DOUBT = 4.0
 """Factor by which the stated error of a value of the series exceeds the measured and proved error."""
 Complex = NDArray[np.complex128]

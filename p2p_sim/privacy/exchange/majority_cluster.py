@@ -40,11 +40,11 @@ _BATCH = 24
 _LOOKS = 9
 """How many evenly spaced data sets are searched for the worst one in a large cluster."""
 _WIDEST = 0.05
-"""Largest share of the sources whose noisy bits are revealed."""
+"""Largest result of `MajorityCluster.revealable`, as a share of the sources; `_cover` reveals at most twice as many
+bits."""
 _SMALLEST = 2000
-"""At least one in this many sources has its bit revealed, so that at most approximately this many data sets are
-evaluated.
-"""
+"""With at least twice this number of sources, at least one in this many has its bit revealed, unless no dominating
+kernel is found. So at most approximately this many data sets are evaluated."""
 _COARSE = 0.25
 """The argument `change` of `DeltaEvaluator` for blocks with revealed bits, whose upper bound of δ need not be sharp."""
 

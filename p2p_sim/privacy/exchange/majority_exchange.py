@@ -128,7 +128,7 @@ def calibrate_majority(
     sizes: Iterable[int], *, sampling_rate: float, peers: Peers, epsilon: float, delta: float
 ) -> float:
     """The smallest flip probability α with three significant digits at which the learner's (ε, δ) is certified in every
-    cluster.
+    cluster; never 0. For exceptions see `smallest_flip_prob`.
 
     Bisection is correct, since δ does not increase in α. The reason: a larger α is the same as further flips after the
     first ones. For the target's bit, further flips are post-processing. For the other users' bits, they mix over data

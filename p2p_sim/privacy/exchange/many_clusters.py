@@ -30,7 +30,7 @@ _MOST = 256
 _STEP = 32
 """The largest t of a table is rounded up to a multiple of this number, so that cached tables are reused."""
 _TAIL = -36.0
-"""ln of the total probability of those t that may be left out; this probability is added to δ."""
+"""ln of the probability of those t that may be left out on each side; this probability counts in the upper sums."""
 
 
 def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> list[float] | None:

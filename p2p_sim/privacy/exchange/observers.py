@@ -299,10 +299,10 @@ def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
     """Bounds of the ε at δ of a coalition: the learner and some users of the target's cluster, who do not deviate from
     the protocol.
 
-    In small clusters, or for α = 0, δ(ε) is computed from all that the members can know, and inverted. In other
-    clusters the bounds come from two other exchanges. In the first exchange, the members forget what they got, which
-    gives the lower bound. In the second, which gives the upper bound, they know the noisy labels of as many other users
-    as there are members; they cannot have got more.
+    In small clusters, where δ(ε) is computed from all that the members can know, and for α = 0, `Coalition.delta` is
+    inverted. In other clusters the bounds come from two other exchanges. In the first exchange, the members forget what
+    they got, which gives the lower bound. In the second, which gives the upper bound, they know the noisy labels of as
+    many other users as there are members; they cannot have got more.
     """
     exchange, members = coalition.exchange, coalition.members
     if not (enumerable(exchange.cluster_size, members) or math.isinf(coalition.pure_epsilon)):

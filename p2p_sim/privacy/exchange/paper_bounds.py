@@ -27,7 +27,7 @@ def lemma9_stated(
     conditions that fails.
 
     With s users, δ fixes ξ through δ = exp(-αξ² / (4(α + 1/s)(1-α))), and ε = θ ln(e + 3/(sα)) + √θ ξ ln(1 + 3/√(sα)).
-    Conditions: s ≥ 2/α and 0 ≤ ξ ≤ 3α√(θs(1-α)).
+    Conditions: 0 < δ < 1, s ≥ 2/α and ξ ≤ 3α√(θs(1-α)).
 
     The lemma's proof treats the cluster's share of positive noisy labels and the number of submissions as fixed; no
     counter-example to the statement itself is known for parameters that meet its conditions.
@@ -83,8 +83,8 @@ class Theorem3:
 
 @plain_arguments
 def theorem3(cluster_size: int, sampling_rate: float) -> Theorem3 | None:
-    """Theorem 3 of the clustering paper for clusters of s users, with the constants of its proof; None if its α would
-    exceed 1/2.
+    """Theorem 3 of the clustering paper for clusters of s users, s at least 2, with the constants of its proof; None if
+    its α would exceed 1/2.
 
     α = 4√2 ln s / √(θs), δ = 1/s² and, by line (32) of the proof, ε = θ + 3θ^1.5/(e √(s ln s)) + 3 (2θ)^0.75 / s^0.25.
 

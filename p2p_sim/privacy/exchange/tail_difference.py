@@ -58,7 +58,8 @@ class CutOffViews:
     """What the learner may see in one data set, as sums over W values of X that give the tails of A and B at any
     cut-off.
 
-    weights: (W,) Pr[X]. share: X/S and (X + 1)/S, merged to (W + 1,) if X takes consecutive values, else (2W,).
+    weights: (W,) Pr[X]. share: X/S and (X + 1)/S (with a kernel, its values at X and X + 1), merged to (W + 1,) if X
+        takes consecutive values, else (2W,).
     rest: 1 - share. nodes: the quadrature that finds a cut-off. check: a second quadrature, which confirms the cut-off.
         full: the sum over every X, used if the two quadratures disagree. check and full are None where they are not
         needed.
@@ -232,7 +233,8 @@ class _Nodes:
     """A quadrature over X in logarithms, from which ln B(k)/A(k) is computed with little rounding.
 
     weights: ln of (Pr[X] times the step). share, rest: ln of (X + 1/2)/S and ln of 1 - (X + 1/2)/S, common to A and B.
-    down: what is added to share and to rest for A, which has X/S. up: what is added for B, which has (X + 1)/S.
+    down: what is added to share and to rest for A, which has X/S. up: what is added for B, which has (X + 1)/S. With a
+    kernel the parts in common are others, see `of_kernel`.
     """
 
     weights: Floats

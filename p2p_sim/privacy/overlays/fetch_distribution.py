@@ -69,7 +69,7 @@ SAMPLE_ALONE = "sample-of-users"
 class BoundAndSample(NamedTuple):
     """The bound for all users, and the largest bound of a sample of them.
 
-    sample: None if each user was bounded alone, or if the bound for all is ε₀.
+    sample: None if each user was bounded alone, or if already the largest bound of the sample is ε₀.
     """
 
     bound: PrivacyBound
@@ -163,7 +163,7 @@ class FetchDistribution(FlippedLabels):
 
         Returns:
             `bound` is the bound for all users. `sample` is the largest bound of the sampled users, or None if each user
-            was bounded alone, or if the bound for all is ε₀, the ε of the noise on a label alone.
+            was bounded alone, or if already this largest bound is ε₀, the ε of the noise on a label alone.
         """
         check_delta(delta)
         targets, far = self._split(users)

@@ -14,10 +14,9 @@ worse direction and the worst |C|. The steps define the other terms.
    Bernoulli(α) otherwise. Reveal which of the two is the case. Then a data set is given by a set C of users whose bits
    are known to be 1; all other bits are Bernoulli(α). Let N be the number of others with hidden bits. |C| <= N/2 is
    enough: if more than N/2 users hold label 1, first swap the labels 0 and 1 in the data set, which maps p_i to
-   1 - p_i - W_iv and swaps the directions. Bits that
-   the learner knows may be 0 or 1, and widen the bands. The sizes |C| are split into ranges c..c'. In each range, bits
-   of users outside C are revealed until H bits remain hidden, whatever |C| is. X of these H bits are 1, and each set of
-   X users is equally likely.
+   1 - p_i - W_iv and swaps the directions. Bits that the learner knows may be 0 or 1, and widen the bands. The sizes
+   |C| are split into ranges c..c'. In each range, bits of users outside C are revealed until H bits remain hidden,
+   whatever |C| is. X of these H bits are 1, and each set of X users is equally likely.
 2. *A moved bit*, `MovedLaw`. Also "publish" the H hidden bits (show them to the learner), but change them first if v's
    bit is 1: with probability M(X), one of the H-X zeros, uniformly chosen, is shown as 1. Let J be the user whose bit
    it is. Submissions still carry the true bits. The learner's real view is what remains if the published bits are

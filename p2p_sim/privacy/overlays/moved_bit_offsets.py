@@ -158,8 +158,8 @@ class Offsets:
 
         Args:
             weights, rates: (F,), for each user i who may fetch from v, the probability W_iv that she does, and the
-            probability θ_i that her submission is seen. spread: 1/p + 1/(1-p) for a typical probability p that a
-            submission is 1. hiding: 1/(N α (1-α)).
+            probability θ_i that her submission is seen. spread: about 1/p + 1/(1-p) for a typical probability p
+            that a submission is 1. hiding: 1/(N α (1-α)).
         """
         own = spread * float(rates @ weights**2)
         if not self.sizes.size:
@@ -181,8 +181,8 @@ class Offsets:
         Args:
             limit: users with a larger offset have wide side slots, with a larger κ. weights, rates: (F,), for each user
             i who may fetch from the target v, the probability W_iv that she does, and the probability θ_i that her
-            submission is seen. spread: 1/p + 1/(1-p) for a typical probability p that a submission is 1. hiding: 1/(N α
-            (1-α)), for N other users with hidden noisy labels.
+            submission is seen. spread: about 1/p + 1/(1-p) for a typical probability p that a submission is 1. hiding:
+            1/(N α (1-α)), for N other users with hidden noisy labels.
         """
         # For the average column, `beyond` is the sum of squares of the offsets above the limit, and `within` that of
         # the offsets up to the limit.

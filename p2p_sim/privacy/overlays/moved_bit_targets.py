@@ -28,18 +28,18 @@ _DENSE = 2
 _CLASSES = 6
 """Largest number of classes of targets; the targets of a class are bounded at once."""
 _STEP = 1.3
-"""If there are more than `_CLASSES` targets v, those whose Σ_i W_iv² lie between the same two neighbouring powers of
-`_STEP` are of one kind; W_iv is the probability that user i fetches from v."""
+"""If there are more than `_CLASSES` targets v, those whose Σ_i W_iv², as shares of the largest such sum, lie between
+the same two neighbouring powers of `_STEP` are of one kind; W_iv is the probability that user i fetches from v."""
 _EXPONENTS = (8.0, 12.0, 16.0, 20.0, 25.0, 31.0, 38.0, 46.0, 56.0)
 """Values of L that are tried; a user's probability p_i of submitting a 1 leaves its band with probability at most
 2e^-L."""
 
 
 class LargestDivergence(NamedTuple):
-    """The largest divergence among cases, rounded up.
+    """The largest divergence among cases, rounded up if all were tried.
 
-    complete: whether all cases were tried, so that the divergence is an upper bound. If it is False, the divergence of
-    the cases tried exceeds the limit.
+    complete: whether all cases were tried, so that the divergence is an upper bound. If it is False, the divergence is
+    that of the cases tried, not rounded up; together with what its computation leaves out it exceeds the limit.
     """
 
     divergence: float
@@ -186,7 +186,7 @@ class MovingTargets:
         Classes are numbered as in `_classes`. The proof shows the learner the hidden noisy labels, a random 0 among
         them perhaps as 1. For several targets, sort the probabilities with which each target's label is fetched, the
         largest first. The bound takes the largest k-th value of any target, for each k. It also takes the largest rate
-        (probability that a submission is seen) of all users.
+        (probability that a submission is seen) of all users who are not members of the coalition.
         """
         targets = np.flatnonzero((self.alike == np.arange(len(self.alike))) & (self._classes == number))
         if targets.size == 1:

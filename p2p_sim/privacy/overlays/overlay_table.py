@@ -169,12 +169,13 @@ class OverlayTable:
         """For each user as a target, the number of one user whose label has the same privacy bound, (n,); -1 for
         members of the coalition.
 
-        A target's fetchers are the users who may fetch her label. All users whose noisy labels are known share one
-        bound. Two other targets share a bound if their fetchers have equal rows of fetch probabilities, up to order,
-        and equal rates, and fetch from the targets with equal probabilities. However, the bound in
-        `sparse_neighbourhood`, used for targets with few fetchers, also depends on whom else these fetchers may ask. A
-        target with few fetchers therefore shares her bound with nobody, unless all users whose fetched labels are seen
-        have the same row.
+        A target's fetchers are the users who may fetch her label and whose fetched labels somebody sees. All users
+        whose noisy labels are known share one bound. Two other targets share a bound if both have equally many groups
+        of fetchers with identical rows, and their groups match: in size, rate, membership of the coalition, the
+        probability of fetching from the target, and the row's fetch probabilities for users with hidden noisy labels,
+        up to order. However, the bound in `sparse_neighbourhood`, used for targets with few fetchers, also depends on
+        whom else these fetchers may ask. A target with few fetchers therefore shares her bound with nobody, unless all
+        users whose fetched labels are seen have the same row.
 
         Args:
             near: the largest number of fetchers at which the bound in `sparse_neighbourhood` is used.
@@ -225,8 +226,8 @@ class OverlayTable:
 
         Returns:
             For each of F kinds one user and her fetch probability, (F,) each; and for each of K groups how many
-            fetchers of each kind a target has, (K, F). None if the positive fetch probabilities of some user differ, or
-            if there are more than `MOST_FETCHERS` (64) kinds.
+            fetchers of each kind a target has, (K, F). None if the positive fetch probabilities differ for some user
+            whose fetched labels somebody sees, or if there are more than `MOST_FETCHERS` (64) kinds.
         """
         # Rows of users whose fetched labels somebody sees; each must have equal entries.
         lengths = np.diff(self.rows.indptr)

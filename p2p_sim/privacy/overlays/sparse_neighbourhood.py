@@ -108,7 +108,8 @@ def _pair(law: Floats, low: float, *, rate: float, weight: float) -> Pair:
 
     Args:
         law: (L,), the probabilities of hidden weights of 0, 1, ..., L-1 units. low: c α times the unit. rate: c, the
-        probability that her submission is seen. weight: W_iv, the probability that she fetches from v.
+        probability that her submission arrives, divided by the probability that none of her clocks rings. weight: W_iv,
+        the probability that she fetches from v.
     """
     law = law * (1.0 + 8.0 * UNIT * len(law))  # each cell added a rounding error of at most 4u, u = `UNIT`
     used = 1 + np.flatnonzero(law[1:] > 0.0)

@@ -85,8 +85,8 @@ class SymmetricLosses:
         the same with P and Q exchanged.
 
         Args:
-            ratio: at least 1. To allow for rounding, its logarithm is lowered by four rounding errors u = 2^-53,
-            relative to itself and to the largest loss. limit: ignored; other classes with this method can stop early
+            ratio: at least 1. To allow for rounding, its logarithm is lowered by 4u times the sum of itself, the
+            largest absolute loss and 1, where u = 2^-53. limit: ignored; other classes with this method can stop early
             once it is known whether the result exceeds `limit`.
         """
         losses = self.grid * (self.first + np.arange(len(self.law)))
@@ -169,7 +169,7 @@ def _grid(pairs: Sequence[Pair]) -> float:
 
 def _step(pair: Pair, grid: float) -> Floats:
     """The law of one user's privacy loss on the points -K, ..., K of the grid, (2K+1,); point K is the next above her
-    largest loss.
+    largest loss. If the two ends have probability 0 and K is above 1, they are left out.
 
     Her pair of laws P and Q is a mixture of parts, each with two probabilities low <= high and the loss
     ℓ = ln(high/low). Under P a part has the loss -ℓ with probability low, and ℓ with probability high. Every other

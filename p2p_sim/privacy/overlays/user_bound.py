@@ -202,8 +202,8 @@ class Tails:
 
     @remembered
     def _ends(self, user: int) -> tuple[int, list[float]]:
-        """How many fetch probabilities a user has for users whose noisy labels the learner does not know, and the two
-        smallest and the two largest of them, ascending.
+        """How many fetch probabilities a user has for users whose noisy labels the learner does not know, and a
+        list of the two smallest, ascending, followed by the two largest, ascending; the two pairs may overlap.
 
         These four tell quickly whether all others are equal once any one of them is left out.
         """
@@ -364,11 +364,12 @@ class UserBound:
 
     Args:
         flip_prob: α in [0, 1/2].
-        met: probability that a coalition member fetched her noisy bit, or 1 if this bit is known. If a member did, only
-            the bit's noise protects her.
+        met: probability that a coalition member fetched her noisy bit, or 1 if this bit is known or counts as known. If
+            a member did, only the bit's noise protects her.
         ways: functions that each build a bound for the case that no member fetched her bit; each is called when first
             needed, and the least bound counts.
-        levels: the thresholds τ that the last way combines; the first way combines a few of them.
+        levels: the bounds at the thresholds τ that the last way combines; if there is a way before it, the first way
+            may combine a few of them.
         precision: largest relative error of ε, which is rounded up.
     """
 
@@ -392,8 +393,8 @@ class UserBound:
         return cross(lambda epsilon: not self.holds(epsilon, delta), self.flip_prob, precision=self.precision)[1]
 
     def best_levels(self, epsilon: float) -> tuple[int, ...]:
-        """A few thresholds τ that together nearly give the least δ(ε); none if another kind of bound is better, or if
-        there are no thresholds.
+        """A few thresholds τ that together nearly give the bound of δ(ε) from all thresholds; none if a bound that was
+        built between the first and the last one is better, if only one bound was built, or if there are no thresholds.
 
         A user who may fetch the label submits a 1 with a probability that is compared with τ; each τ gives a bound of
         what is seen of the label.

@@ -153,8 +153,8 @@ class DeclaredProtocol(Accountant):
 
     @cached_property
     def model(self) -> Accountant:
-        """The accountant that is used: that of the declared law if the law can be tabulated, else that of shuffled
-        labels.
+        """The accountant that is used: that of the declared law if there is one, for two classes, up to 2,048 users
+        and α of at least 1e-300; else that of shuffled labels.
         """
         n, law = self.cluster_size, self.law
         if law is None or self.num_classes > 2 or n > LARGEST_CLUSTER or self.flip_prob < LEAST:

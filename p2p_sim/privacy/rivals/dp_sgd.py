@@ -146,7 +146,8 @@ class ProjectedSteps(DpSgd):
 @lru_cache(maxsize=128)
 def calibrate_noise(epsilon: float, delta: float, sampling_rate: float, steps: int) -> float:
     """The smallest noise multiplier σ, of three significant digits and at least 0.05, with which noisy gradient steps
-    (`DpSgd`) are certified for (ε, δ) against the learner.
+    (`DpSgd`) are certified for (ε, δ) against the learner. If σ is just below a power of 4, the result may be this
+    power, with all its digits.
 
     Args:
         epsilon: the target ε, above 0. delta: the target δ in (0, 1), at least 1e-14 times the number of steps.
@@ -154,7 +155,7 @@ def calibrate_noise(epsilon: float, delta: float, sampling_rate: float, steps: i
         to 1,000,000.
 
     Raises:
-        ValueError: a value is out of its range, or no multiplier up to 1e6 suffices.
+        ValueError: a value is out of its range, or none of the multipliers 1, 4, 16, ..., 262,144 suffices.
     """
     check_delta(delta)
     _check_schedule(sampling_rate, steps)
@@ -190,9 +191,9 @@ def _composed(steps: DpSgd) -> Any:
     """The distribution of the privacy loss of all gradient steps together, computed by the library dp-accounting and
     rounded so that its δ is an upper bound.
 
-    The library cuts the range of the loss into bins. The width of a bin is a thirtieth of the standard deviation of one
-    step's loss, or more if there would be too many bins. Any width gives an upper bound of δ; finer bins give a smaller
-    one.
+    The library cuts the range of the loss into bins. The width of a bin is about a thirtieth of the standard deviation
+    of one step's loss and at most 0.001, or more if there would be too many bins. Any width gives an upper bound of δ;
+    finer bins give a smaller one.
 
     Args:
         steps: the accountant of the steps, with their noise, sampling rate and number.

@@ -156,7 +156,7 @@ def counts_epsilon(epsilon: float, delta: float, histograms: int = 1, num_rows: 
 
     See Theorem 2.4, and Theorem A.14 for two histograms. T is the `stability_threshold`. If n rows can fill two cells
     of T examples each, the histograms are not (ε*, kδ)-private for any ε* below kε + ln(1 - 4^k kδ), the lower bound of
-    the result. With fewer rows the lower bound is 0.
+    the result. With fewer rows, or if 4^k kδ is at least 1, the lower bound is 0.
 
     Args:
         epsilon, delta: parameters of one histogram: ε above 0, δ in (0, 1). histograms: k, at least 1.

@@ -227,7 +227,7 @@ class NoisyCounts(Accountant):
 
     def _lower(self, delta: float) -> float:
         """A lower bound of ε at δ: the ε at which q (a^L - e^ε b^L) falls to δ, or 0 if this value is below δ at every
-        ε of at least 0.
+        ε of at least 0, if q is 0, or if b underflows to 0.
 
         The value q (a^L - e^ε b^L) compares the probabilities of one event under two labels of the target. L counts
         move if her label changes from one to the other: one count for two classes, else two. In the event, the counts

@@ -284,7 +284,8 @@ class RowLabel(Accountant):
 
     def delta(self, epsilon: float) -> Bracket:
         """Bounds of δ(ε). The upper bound is, as a function of e^ε, the straight line from δ(0) at ε = 0 to 0 at the
-        pure ε; if the pure ε is above 700, the upper bound is δ(0) for all ε. The lower bound is 0 for ε above 0.
+        pure ε; if the pure ε is above 700, the upper bound is δ(0) for all smaller ε. The lower bound is 0 for ε above
+        0.
         """
         check_epsilon(epsilon)
         pure = self.pure_epsilon

@@ -103,7 +103,8 @@ class Pate(Accountant):
 @lru_cache(maxsize=128)
 def calibrate_votes(epsilon: float, delta: float, test_noise: float, answers: int, queries: int) -> float:
     """The smallest standard deviation of an answer's noise, in votes and with three significant digits, with which the
-    answers to queries by noisy votes of teachers (`Pate`) are certified for (ε, δ).
+    answers to queries by noisy votes of teachers (`Pate`) are certified for (ε, δ). The search first multiplies the
+    least noise that `Pate` allows by 4 until it suffices; the result may also be the value that it then has reached.
 
     Args:
         epsilon: the target ε, above 0. delta: the target δ in (0, 1). test_noise: the standard deviation of a test's
@@ -111,7 +112,7 @@ def calibrate_votes(epsilon: float, delta: float, test_noise: float, answers: in
         queries: Q, how many queries are tested, 1 to 1,000,000 and at least A.
 
     Raises:
-        ValueError: a value is out of its range, or no noise up to 1e9 votes suffices.
+        ValueError: a value is out of its range, or none of the values up to 1e9 votes that the search tries suffices.
     """
     check_delta(delta)
     check_positive_epsilon(epsilon)

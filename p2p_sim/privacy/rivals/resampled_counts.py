@@ -36,7 +36,7 @@ LARGEST_WORK = 600_000
 reaches."""
 _ROUGH, _FINE = 16, 256
 """The number of points per count of users at which F is evaluated: _ROUGH for all data sets, _FINE for data sets that
-may be the worst."""
+may be the worst. For more noise `counts_delta` takes fewer points."""
 _FEWEST_BINS = 192
 _REACH = 28.0
 """F is evaluated up to this many scales of the noise on either side; the probability beyond is added to the bounds."""

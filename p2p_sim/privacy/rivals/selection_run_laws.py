@@ -25,7 +25,8 @@ class RunLaw(PlainNumbers, ABC):
     """A public law of the number of runs K of a private selection, which depends on no label.
 
     φ(x) = E x^K is the generating function of K, φ' its derivative; u is the probability that another run beats an
-    outcome.
+    outcome. `ThresholdStop`, which stops early, differs: its weight is not φ'(1-u), and its u is the probability that
+    one run reaches the threshold.
     """
 
     @property
@@ -184,7 +185,7 @@ class TruncatedNegativeBinomial(RunLaw):
 
     @property
     def _odds(self) -> float:
-        """(1-γ)/γ, the odds that a further run follows."""
+        """(1-γ)/γ; for η = 1 these are the odds that a further run follows."""
         return (1.0 - self.gamma) / self.gamma
 
     @property

@@ -37,7 +37,8 @@ SHUFFLER_CONDITIONS = (
     LABEL_FREE_CLUSTERS,
 )
 _LOG_TAIL = -60.0
-"""Logarithm of the probability that is left out at either end of a law of X; this probability is added to δ."""
+"""Logarithm of the largest probability that is left out at one end of a law when the law of X is computed. In clusters
+of more than 64 users, the bounds of δ allow for eight times this probability."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,12 @@ class ShuffledResponse(Accountant):
             return Bracket(1.0, 1.0)
         n, revealed = self.cluster_size, self.cluster_size // 100
         if n <= EXHAUSTIVE:  # m up to (n-1)/2 is enough, since swapping the labels mirrors larger m
-            return _divergence(_laws(n, alpha, range((n - 1) // 2 + 1)), alpha, epsilon)
+            return _divergence(_laws(n, alpha, range((n - 1) // 2 + 1)), alpha, epsilon, users=n)
         # lower bound: m = 0; upper bound: values m' at steps of b + 1, which together serve every m up to (n-1)/2
-        lower = _divergence(_laws(n, alpha, range(1)), alpha, epsilon).lower
+        lower = _divergence(_laws(n, alpha, range(1)), alpha, epsilon, users=n).lower
         rest = n - revealed
         served = range(0, min((n - 1) // 2, rest - 1) + 1, revealed + 1)
-        return Bracket(lower, _divergence(_laws(rest, alpha, served), alpha, epsilon).upper)
+        return Bracket(lower, _divergence(_laws(rest, alpha, served), alpha, epsilon, users=rest).upper)
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """Bounds of ε at δ in (0, 1), over all data sets."""
@@ -104,8 +105,8 @@ def _laws(n: int, flip_prob: float, others_with_one: range) -> Floats:
     """The probabilities Pr[X = k], where X is how many of the other n-1 users of a cluster have the noisy label 1.
 
     The table (M, N) has a row for each of M numbers m of others whose true label is 1. If n is above 64, a row leaves
-    out numbers k in tails with a probability below e^-60. So the first column of a row is the smallest k that is kept
-    for its m, not always k = 0. Short rows are padded with 0.
+    out numbers k far from the mean, with a probability of at most 6 e^-60 in all. So the first column of a row is
+    the smallest k that is kept for its m, not always k = 0. Short rows are padded with 0.
 
     Args:
         n: users of the cluster. flip_prob: α. others_with_one: the M values of m.
@@ -118,7 +119,7 @@ def _laws(n: int, flip_prob: float, others_with_one: range) -> Floats:
     return table
 
 
-def _divergence(laws: Floats, flip_prob: float, epsilon: float) -> Bracket:
+def _divergence(laws: Floats, flip_prob: float, epsilon: float, users: int) -> Bracket:
     """Bounds of the largest hockey-stick divergence over the given data sets, in both directions. They allow for all
     rounding errors.
 
@@ -129,7 +130,8 @@ def _divergence(laws: Floats, flip_prob: float, epsilon: float) -> Bracket:
     6 e^-60; the bounds allow for 8 e^-60, since the laws are also divided by the probability that is kept.
 
     Args:
-        laws: (M, N), Pr[X = k] for each of M data sets. flip_prob: α. epsilon: ε, at least 0.
+        laws: (M, N), Pr[X = k] for each of M data sets. flip_prob: α. epsilon: ε, at least 0. users: of the cluster;
+        up to 64, laws leave out nothing.
     """
     keep, lose, relative_error = hockey_stick_coefficients(flip_prob, epsilon)
     if keep == 0.0:
@@ -139,7 +141,7 @@ def _divergence(laws: Floats, flip_prob: float, epsilon: float) -> Bracket:
     values = 2 * laws.shape[1] + 2
     error, sums = VALUE_ERROR * (values + 1) + 2e-15, (laws.shape[1] + 4) * UNIT
     less, most = keep * (1.0 - error - relative_error), keep * (1.0 + error + relative_error)
-    missed = 8.0 * tail_mass(_LOG_TAIL) * min(1, laws.shape[1] // (SUMMED_IN_FULL + 1))
+    missed = 8.0 * tail_mass(_LOG_TAIL) if users > SUMMED_IN_FULL else 0.0
     # Σ [keep Pr[X = k] - lose Pr[X = k-1]]₊ in either direction, with every error on its safe side
     tiny, lower, upper = (keep + lose) * 2.0 * values * values * SUBNORMAL, 0.0, 0.0
     for own, changed in ((same, more), (more, same)):

@@ -52,7 +52,7 @@ class ShuffledMessages(Accountant):
     It does not hold if a user's randomizer depends on others' messages.
 
     Args:
-        users: n, at least 1; more than 1,000,000 count as 1,000,000.
+        users: n, at least 1; the messages of users beyond 1,000,000 count as known to the learner.
         local_epsilon: ε₀ of the randomizer, at least 0, infinite allowed.
         total_variation: β in [0, 1], the largest total variation between the laws of one message under two labels,
             which is its δ(0); 1 if only ε₀ is known.
@@ -92,8 +92,8 @@ class ShuffledMessages(Accountant):
 
     def delta(self, epsilon: float) -> Bracket:
         """A bracket of δ(ε), ε at least 0, for the messages that the learner gets: all of them, or those submitted. Its
-        lower value is 0. Its upper value is 0 if ε is at least ε₀, else the bound by shuffling. For a single user or an
-        ε₀ of 100 or more this bound is not computed, and the upper value is 1.
+        lower value is 0. Its upper value is 0 if ε is at least ε₀ or the total variation is 0, else the bound by
+        shuffling. For a single user or an ε₀ of 100 or more this bound is not computed, and the upper value is 1.
         """
         check_epsilon(epsilon)
         if epsilon >= self.local_epsilon or self.total_variation == 0.0:
@@ -130,10 +130,10 @@ class ShuffledMessages(Accountant):
         users beyond 1,000,000 count as known to her.
 
         Args:
-            epsilon: ε. values: how many values of the number of users whose message the learner got are used, at most;
-            they lie near the mean of this number. blocks: the smallest and the largest number of groups into which the
-            number of blanket messages is cut. Both are ignored if the learner got all messages. Fewer values or groups
-            are quicker and give a bound that is no sharper.
+            epsilon: ε. values: how many values of the number of users whose message the learner got are used near the
+            mean of this number, at most; one more may be added. blocks: the smallest and the largest number
+            of groups into which the number of blanket messages is cut. Both are ignored if the learner got all
+            messages. Fewer values or groups are quicker and give a bound that is no sharper.
         """
         walk = self._blanket(epsilon)
         if self._complete:

@@ -14,12 +14,12 @@ such v and s exist if and only if the law is ε-private. The grid is then refine
 whose columns are multiples of one another become one output at their mean: the mean of the law stays, ε does not grow,
 and the squared error falls (Jensen).
 
-A solver meets its constraints only to about 1e-9. The repair clips every column to its bounds. It then gives the law
+A solver meets its constraints only to about 1e-9. Every column is clipped to its bounds. The repair then gives the law
 the share 1-η and adds two further columns, whose sum in each row is about η. They are for the two outputs of the
 two-output law at a smaller privacy parameter ε' = min(1, ε/2). These columns supply what the rows' sums and means lack.
 The ratios of the two-output law at ε' are at most e^ε', below the allowed e^ε. So some η is enough; the smallest power
-of ten that is enough is taken. The row sums, means and ε of the repaired table are right up to the rounding of a float.
-Its ε is the largest log-ratio in the table itself.
+of ten from 1e-9 to 1e-2 that is enough is taken, and an error is raised if there is none. The row sums, means and
+ε of the repaired table are right up to the rounding of a float. Its ε is the largest log-ratio in the table itself.
 """
 
 import math
@@ -39,7 +39,7 @@ LARGEST_EPSILON = 10.0
 MOST_VALUES = 64
 """Largest grid of label values."""
 _ROUNDS = 8
-"""Largest number of times that the grid of outputs is refined."""
+"""Largest number of times that the programme is solved; before each time but the first the grid is refined."""
 _UNUSED = 1e-8
 """Outputs that have at most this probability under every label are dropped."""
 
@@ -187,7 +187,9 @@ def _merged(solution: OutputLaw) -> OutputLaw:
     an output's probabilities given each of k labels.
 
     The new output value is the mean of the old values, weighted with the columns' largest entries. Its column is the
-    sum of the old columns. So the mean for each label stays, ε does not grow, and the squared error falls.
+    sum of the old columns. So the mean for each label stays, ε does not grow, and the squared error falls. Columns
+    count as multiples if, divided by their largest entries, they differ by less than 1e-9; so the mean stays only up to
+    about this precision.
 
     Args:
         solution: the m output values, and their law (k, m).

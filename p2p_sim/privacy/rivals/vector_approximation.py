@@ -27,7 +27,7 @@ def vector_epsilon(bit_flip_prob: float) -> float:
 
 
 def bit_flip_prob_of(epsilon: float) -> float:
-    """The smallest p at which a noisy vector is ε-private: 1/(1+e^{ε/2}), rounded up.
+    """The smallest p at which a noisy vector is ε-private: 1/(1+e^{ε/2}), rounded up; at least 1e-300.
 
     >>> vector_epsilon(bit_flip_prob_of(1.0)) <= 1.0
     True
