@@ -89,12 +89,12 @@ def misfit(derived: type, base: type) -> str:
     'fits is no method that is called: is it meant to be fit?'
     """
     # names of the bases' methods that the class does not override; the class may have misspelt one of these names
-    taken = {*vars(derived), *dir(BaseModel)}
-    left = [name for cls in (*derived.__mro__[1:], base) for name in dir(cls) if name not in taken]
+    defined = {*vars(derived), *dir(BaseModel)}
+    inherited = [name for cls in (*derived.__mro__[1:], base) for name in dir(cls) if name not in defined]
     for name, method in inspect.getmembers_static(derived, inspect.isfunction):
         earlier = [vars(cls)[name] for cls in (*derived.__mro__[1:], base) if name in vars(cls)]
         of_base = earlier[-1] if earlier else method
-        if not (earlier or name.startswith("_")) and (near := get_close_matches(name, left, 1, 0.8)):
+        if not (earlier or name.startswith("_")) and (near := get_close_matches(name, inherited, 1, 0.8)):
             return f"{name} is no method that is called: is it meant to be {near[0]}?"
         if method is of_base or name.startswith("_") or not inspect.isfunction(of_base):
             continue

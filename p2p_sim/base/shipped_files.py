@@ -17,8 +17,10 @@ _AROUND = PACKAGE
 if not (PACKAGE / "scenarios").is_dir():
     # a checkout has the files beside the package; without this project's pyproject.toml there, it is no checkout
     with contextlib.suppress(OSError, KeyError, ValueError):
-        file = PACKAGE.parent / "pyproject.toml"
-        if tomllib.loads(file.read_text(encoding="utf-8"))["project"]["name"] == "p2p-sim":
+        if (
+            tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"]
+            == "p2p-sim"
+        ):
             _AROUND = PACKAGE.parent
 SCENARIOS, EXAMPLES = _AROUND / "scenarios", _AROUND / "examples"
 """Folders of the shipped files: inside the package if it was installed from a wheel, beside it in a checkout."""

@@ -230,8 +230,12 @@ def scenario(question: Question, delta: float) -> str:
     """
     size, members = question.cluster_size, question.members
     largest = LARGEST_SCENARIO if members is None else LARGEST_WITH_COALITION
-    other = question.num_classes != 2 or question.rounds != 1 or question.observer not in COLUMNS
-    if other or size is None or size > largest:
+    if (
+        size is None
+        or size > largest
+        or (question.num_classes, question.rounds) != (2, 1)
+        or question.observer not in COLUMNS
+    ):
         return ""
     # a coalition needs the event engine, which records what its members fetched
     tree: dict[str, Any] = {

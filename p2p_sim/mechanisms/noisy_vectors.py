@@ -291,7 +291,8 @@ class VectorApproximation(Message):
         Args:
             delta: δ.
         """
-        ratio = ((1.0 - (flip := self.bit_flip_prob)) ** 2 - delta) / flip**2 if self.bit_flip_prob else math.inf
+        flip = self.bit_flip_prob
+        ratio = ((1.0 - flip) ** 2 - delta) / flip**2 if flip > 0.0 else math.inf
         return max(0.0, math.log(max(ratio, 1.0)) * (1.0 - 1e-12))
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:

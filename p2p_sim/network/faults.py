@@ -216,7 +216,7 @@ class Faults:
     def delay(self, times: Floats, messages: InTransit) -> None:
         """Add the delays of all faults to travel times (m,) in place, seconds."""
         for prefix, fault in self._of["delay_s"]:
-            late = _asked("delay_s", prefix, fault, messages)
+            late = _answer(fault, "delay_s", messages, prefix)
             if prefix:
                 right = bool((np.isfinite(late) & (late >= 0)).all())
                 require(_name(fault, "delay_s"), right, ": delay_s must give finite seconds of at least 0")
@@ -225,7 +225,7 @@ class Faults:
     def corrupted(self, messages: InTransit, payload: NDArray[Any], num_classes: int) -> NDArray[Any]:
         """The payload (m, ...) as it arrives, after all faults that change payloads have changed it."""
         for prefix, fault in self._of["corrupted"]:
-            arriving = _asked("corrupted", prefix, fault, messages, payload, num_classes)
+            arriving = _answer(fault, "corrupted", messages, prefix, payload=payload, num_classes=num_classes)
             name = _name(fault, "corrupted")
             if arriving.ndim == 1 and arriving.dtype == np.uint8 and arriving.size:
                 most = arriving.max()
@@ -243,12 +243,12 @@ class Faults:
         """
         hits = np.zeros(messages.user.size, dtype=np.bool_)
         for prefix, fault in self._of[effect]:
-            hits |= _asked(effect, prefix, fault, messages)
+            hits |= _answer(fault, effect, messages, prefix)
         return hits
 
 
-def _asked(
-    effect: str, prefix: str, fault: NetworkFault, messages: InTransit, payload: NDArray[Any] | None = None,
+def _answer(
+    fault: NetworkFault, effect: str, messages: InTransit, prefix: str, *, payload: NDArray[Any] | None = None,
     num_classes: int = 0,
 ) -> NDArray[Any]:  # fmt: skip
     """What one method of a fault returns for m messages: an array with an entry for each message.
@@ -259,29 +259,29 @@ def _asked(
 
     Args:
         effect: name of the method: "lost", "delay_s", "duplicated" or "corrupted". prefix: put before the name of each
-        purpose for which random numbers are drawn; empty: the fault is the simulator's own. fault: the fault. messages:
-        the messages. payload: (m, ...), what was sent; num_classes: K; both only for "corrupted".
+        purpose for which random numbers are drawn; empty: the fault is the simulator's own. payload: (m, ...), what was
+        sent, and num_classes: K; both only for "corrupted".
 
     Raises:
         InputError: the answer of a plug-in is not as it must be.
     """
     method = getattr(fault, effect)
     sent = () if payload is None else (payload.copy(), num_classes)
-    given: NDArray[Any] = method(messages.named(prefix), *sent)
+    answer: NDArray[Any] = method(messages.named(prefix), *sent)
     if prefix:
         # the type and shape that the answer must have
         kind: type[np.generic] = np.floating if effect == "delay_s" else np.bool_
         shape: tuple[int, ...] = (messages.user.size,)
         if payload is not None:
             kind, shape = payload.dtype.type, payload.shape
-        right = isinstance(given, np.ndarray) and given.shape == shape and np.issubdtype(given.dtype, kind)
-        wanted = f": {effect} must give an array of {kind.__name__} {shape}, not {described(given)}"
+        right = isinstance(answer, np.ndarray) and answer.shape == shape and np.issubdtype(answer.dtype, kind)
+        wanted = f": {effect} must give an array of {kind.__name__} {shape}, not {described(answer)}"
         require(_name(fault, effect), right, wanted)
         sent = () if payload is None else (payload[::-1].copy(), num_classes)
         again = method(messages.only(slice(None, None, -1)).named(prefix), *sent)
         wanted = f": {effect} must give a message the same each time, with random numbers of messages.uniform alone"
-        require(_name(fault, effect), np.array_equal(given[::-1], again, equal_nan=True), wanted)
-    return given
+        require(_name(fault, effect), np.array_equal(answer[::-1], again, equal_nan=True), wanted)
+    return answer
 
 
 def _name(fault: NetworkFault, effect: str) -> str:

@@ -87,8 +87,8 @@ class SweepPlan:
             # whether the base scenario's value is a whole number; a finite float is then rounded to one
             whole = [type(value_at(self._tree, name)) is int for name in axis.names]
             steps.append([
-                tuple(round(value) if whole[i] and isinstance(value, float) and math.isfinite(value) else value
-                      for i, value in enumerate(step))
+                tuple(round(value) if is_whole and isinstance(value, float) and math.isfinite(value) else value
+                      for value, is_whole in zip(step, whole, strict=True))
                 for step in axis.steps
             ])  # fmt: skip
         return steps

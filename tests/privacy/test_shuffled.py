@@ -8,6 +8,7 @@ import pytest
 
 from p2p_sim.privacy import LabelExchange, local_epsilon
 from p2p_sim.privacy.exchange.kary import ShuffledLabels
+from p2p_sim.privacy.rivals import shuffled_labels
 from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
 
 
@@ -91,3 +92,13 @@ def test_extremes():
 def test_bad_arguments_are_refused(arguments, key):
     with pytest.raises(ValueError, match=key):
         ShuffledResponse(*arguments)
+
+
+@pytest.mark.parametrize(("users", "cut"), [(60, False), (2000, True)])
+def test_tails_that_laws_leave_out_enter_the_bounds(monkeypatch, users, cut):
+    """At hardly any noise the law of 2,000 users has fewer than 64 values; planted: tails of a probability of 1e-3."""
+    honest = ShuffledResponse(users, 1e-5).delta(1.0)
+    monkeypatch.setattr(shuffled_labels, "tail_mass", lambda log_tail: 1e-3)
+    planted = ShuffledResponse(users, 1e-5).delta(1.0)
+    assert (planted.upper > honest.upper) == cut
+    assert (planted.lower < honest.lower) == cut

@@ -252,8 +252,10 @@ class ClusterExchange(Sources):
             # the largest room that costs less than revealing `least_revealed` bits; 0 if none does
             reduced = self._evaluator(self._zeros_revealed, log_delta)
             views = reduced.views(ZEROS.ones)
-            dear = (room for room in _ROOM if reduced.bounds(views, upper * (1.0 + room), (False,))[0].max() > delta)
-            room = next(dear, 0.0)
+            affordable = (
+                room for room in _ROOM if reduced.bounds(views, upper * (1.0 + room), (False,))[0].max() > delta
+            )
+            room = next(affordable, 0.0)
             upper, variance_share = min(upper * (1.0 + room), local), 1.0 / (1.0 + room) ** 2
         targets = [PrivacyTarget(upper, delta)]
 
