@@ -80,14 +80,15 @@ class SweepPlan:
     @cached_property
     def steps(self) -> list[list[tuple[Any, ...]]]:
         """For each axis and each step along it, the values of the axis's keys. Where the base scenario has a whole
-        number, the value is rounded to a whole number.
+        number, a spaced value (`linear`, `log`) is rounded to a whole number, and a listed 10.0 becomes 10.
         """
         steps = []
         for axis in self.axes:
-            # whether the base scenario's value is a whole number; a finite float is then rounded to one
+            # a listed value with decimals stays as it is, so that the scenario refuses it; NaN and ∞ are no whole numbers
             whole = [type(value_at(self._tree, name)) is int for name in axis.names]
             steps.append([
-                tuple(round(value) if is_whole and isinstance(value, float) and math.isfinite(value) else value
+                tuple(round(value) if is_whole and isinstance(value, float) and math.isfinite(value)
+                      and (axis.values is None or value.is_integer()) else value
                       for value, is_whole in zip(step, whole, strict=True))
                 for step in axis.steps
             ])  # fmt: skip

@@ -149,6 +149,12 @@ def test_calibration_finds_the_smallest_of_three_digits(epsilon, rate, steps):
     assert DpSgd(less, rate, steps).epsilon(1e-5).epsilon_upper > epsilon
 
 
+def test_calibration_reaches_the_largest_noise():
+    # 262,144 is the last power of 4 below a million
+    epsilon = DpSgd(600_000.0, 1.0, 1).epsilon(1e-9).epsilon_upper
+    assert 262_144 < calibrate_noise(epsilon, 1e-9, 1.0, 1) <= 600_000
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -133,6 +133,12 @@ def test_calibration_finds_the_smallest_of_three_digits(epsilon, test):
     assert Pate(less, test * less, 40, 60).epsilon(1e-5).epsilon_upper > epsilon
 
 
+def test_calibration_reaches_the_largest_noise():
+    # the noise is multiplied by 4 up to 0.01 · 4^18 = 6.9e8, then the limit of 1e9 is tried
+    epsilon = Pate(8e8, 8e8, 1, 1).epsilon(1e-12).epsilon_upper
+    assert 0.01 * 4**18 < calibrate_votes(epsilon, 1e-12, 1.0, 1, 1) <= 8e8
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

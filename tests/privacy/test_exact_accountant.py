@@ -219,6 +219,7 @@ def test_lemma9_and_theorem3_say_when_they_do_not_apply():
     small = 1.5 / (math.e * math.sqrt(2e5 * math.log(1e5)))  # 3θ^1.5 = 1.5 √θ
     assert at_half.epsilon == pytest.approx(0.5 + small + 3.0 / 1e5**0.25, rel=1e-12)
     assert theorem3(10_900, 1.0) is None  # not applicable below about 11,000 users
+    assert theorem3(1, 1.0) is None
     found = theorem3(12_000, 1.0)
     assert found is not None
     # the theorem simplifies the lemma upwards, by little

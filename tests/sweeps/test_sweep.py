@@ -68,6 +68,15 @@ def test_axes_multiply_and_keys_of_one_axis_change_together(tmp_path):
 def test_a_logarithmic_axis_over_a_whole_number_gives_whole_numbers(tmp_path):
     found = plan(tmp_path, '[[axes]]\nkey = "population.users"\nlog = [40, 4000, 3]\n')
     assert [point.settings["population.users"] for point in found.points()] == [40, 400, 4000]
+    rounded = plan(tmp_path, '[[axes]]\nkey = "population.users"\nlinear = [40, 45, 4]\n')
+    assert [point.settings["population.users"] for point in rounded.points()] == [40, 42, 43, 45]
+
+
+def test_a_listed_value_is_not_rounded(tmp_path):
+    listed = '[[axes]]\nkey = "population.users"\nvalues = [40.0, {}]\n'
+    assert [point.settings["population.users"] for point in plan(tmp_path, listed.format(80)).points()] == [40, 80]
+    with pytest.raises(InputError, match=r"population\.users = 80\.4"):
+        plan(tmp_path, listed.format(80.4))
 
 
 def test_a_target_takes_the_place_of_the_flip_probability(tmp_path):

@@ -83,8 +83,8 @@ class Theorem3:
 
 @plain_arguments
 def theorem3(cluster_size: int, sampling_rate: float) -> Theorem3 | None:
-    """Theorem 3 of the clustering paper for clusters of s users, s at least 2, with the constants of its proof; None if
-    its α would exceed 1/2.
+    """Theorem 3 of the clustering paper for clusters of s users, with the constants of its proof; None if its α would
+    exceed 1/2, or if s = 1.
 
     α = 4√2 ln s / √(θs), δ = 1/s² and, by line (32) of the proof, ε = θ + 3θ^1.5/(e √(s ln s)) + 3 (2θ)^0.75 / s^0.25.
 
@@ -95,7 +95,7 @@ def theorem3(cluster_size: int, sampling_rate: float) -> Theorem3 | None:
     """
     s, theta = cluster_size, sampling_rate
     alpha = 4.0 * math.sqrt(2.0) * math.log(s) / math.sqrt(theta * s)
-    if alpha > 0.5:
+    if alpha > 0.5 or s == 1:
         return None
     epsilon = theta + 3.0 * theta**1.5 / (math.e * math.sqrt(s * math.log(s))) + 3.0 * (2.0 * theta) ** 0.75 / s**0.25
     return Theorem3(alpha, epsilon, 1.0 / s**2)

@@ -155,7 +155,7 @@ def calibrate_noise(epsilon: float, delta: float, sampling_rate: float, steps: i
         to 1,000,000.
 
     Raises:
-        ValueError: a value is out of its range, or none of the multipliers 1, 4, 16, ..., 262,144 suffices.
+        ValueError: a value is out of its range, or a multiplier of 1e6 does not suffice.
     """
     check_delta(delta)
     _check_schedule(sampling_rate, steps)
@@ -164,12 +164,12 @@ def calibrate_noise(epsilon: float, delta: float, sampling_rate: float, steps: i
     def certified(sigma: float) -> bool:
         return DpSgd(sigma, sampling_rate, steps).epsilon(delta).epsilon_upper <= epsilon
 
-    # upwards from 1 to the first multiplier that is enough
+    # upwards from 1 to a multiplier that is enough
     high = 1.0
     while not certified(high):
-        high *= 4.0
-        if high > LARGEST_NOISE:
+        if high == LARGEST_NOISE:
             raise ValueError(f"epsilon = {epsilon}: needs a noise multiplier above {LARGEST_NOISE:g}")
+        high = min(4.0 * high, LARGEST_NOISE)
     # downwards to a multiplier that is not enough, so that the least lies between the two
     low = max(high / 4.0, SMALLEST_NOISE)
     while certified(low):

@@ -112,7 +112,7 @@ def calibrate_votes(epsilon: float, delta: float, test_noise: float, answers: in
         queries: Q, how many queries are tested, 1 to 1,000,000 and at least A.
 
     Raises:
-        ValueError: a value is out of its range, or none of the values up to 1e9 votes that the search tries suffices.
+        ValueError: a value is out of its range, or 1e9 votes do not suffice.
     """
     check_delta(delta)
     check_positive_epsilon(epsilon)
@@ -125,9 +125,9 @@ def calibrate_votes(epsilon: float, delta: float, test_noise: float, answers: in
     low = max(SMALLEST_NOISE, SMALLEST_NOISE / test_noise)
     high = low
     while not certified(high):
-        low, high = high, high * 4.0
-        if high > LARGEST_NOISE:
+        if high >= LARGEST_NOISE:
             raise ValueError(f"epsilon = {epsilon}: needs noise of more than {LARGEST_NOISE:g} votes")
+        low, high = high, min(4.0 * high, LARGEST_NOISE)
     return high if low == high else smallest_of_three_digits(certified, low, high)
 
 
