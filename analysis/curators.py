@@ -84,15 +84,26 @@ def judged(rows: pd.DataFrame) -> list[dict[str, object]]:
         for first, second, claimed in pairs:
             if not {first, second} <= set(part):
                 continue
-            gap = mean_interval(part[second] - part[first])
-            # the interval times the claimed sign: above 0 the claim is reproduced, below 0 it is not
-            ahead = 1.0 if claimed is None or claimed > 0 else -1.0
-            low, high = sorted((ahead * gap.low, ahead * gap.high))
-            verdict = HOLDS if low > 0 else FAILS if high < 0 else OPEN
             lines.append({EPSILON: epsilon, "first": first, "second": second, "claimed": claimed,
-                          "difference": gap.value, "low": gap.low, "high": gap.high,
-                          "replicates": gap.replicates, "verdict": verdict})  # fmt: skip
+                          **_compare(part[first], part[second], claimed)})  # fmt: skip
     return lines
+
+
+def _compare(first: "pd.Series[float]", second: "pd.Series[float]", claimed: float | None) -> dict[str, object]:
+    """The mean difference of the accuracies of two mechanisms, with its interval and the verdict on the claim.
+
+    Args:
+        first, second: error rates, by replicate. claimed: the printed difference of accuracies; None: only that the
+        first mechanism is more accurate.
+    """
+    gap = mean_interval(second - first)
+    # the interval times the claimed sign: above 0 the claim is reproduced, below 0 it is not
+    ahead = 1.0 if claimed is None or claimed > 0 else -1.0
+    low, high = sorted((ahead * gap.low, ahead * gap.high))
+    verdict = HOLDS if low > 0 else FAILS if high < 0 else OPEN
+    return {
+        "difference": gap.value, "low": gap.low, "high": gap.high, "replicates": gap.replicates, "verdict": verdict
+    }  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -81,15 +81,7 @@ def main(
     for network, part in rows.groupby("network", sort=False):
         growth += _network(str(network), part, laws[str(network)], studies)
     if (frame.out / "beyond.csv").is_file():
-        # what was counted among 10⁸ users, and the probability of an earlier last arrival under the exact laws
-        counted = pd.read_csv(frame.out / "beyond.csv")
-        for network, users, quantity, value in counted.itertuples(index=False, name=None):
-            figure = partial(GrowthFigure, "network", network)
-            growth.append(figure(quantity, users, BEYOND, value, replicates=1))
-            if quantity == "last_s":
-                late, early = (each.arrival.last_level(users, value) for each in laws[network])
-                middle = (early + late) / 2
-                growth.append(figure("last_level", users, BEYOND, middle, low=early, high=late, replicates=1))
+        growth += _beyond(pd.read_csv(frame.out / "beyond.csv"), laws)
     [private] = frame.each(figures, [DELTA], alone=True)
     table = pd.DataFrame([asdict(figure) for figure in [*growth, *private]])
     frame.rows(
@@ -133,6 +125,21 @@ def _network(network: str, rows: pd.DataFrame, laws: Laws, studies: int) -> Iter
             "network", network, f"{quantity}_inside", at=sizes[-1], basis=_fit(sizes[-2]), value=share,
             replicates=len(largest),
         )  # fmt: skip
+
+
+def _beyond(counted: pd.DataFrame, laws: dict[str, Laws]) -> Iterator[GrowthFigure]:
+    """Yields what was counted among 10⁸ users, and the probability of an earlier last arrival under the exact laws.
+
+    Args:
+        counted: a row for each network and quantity. laws: the exact law of one user on each network.
+    """
+    for network, users, quantity, value in counted.itertuples(index=False, name=None):
+        figure = partial(GrowthFigure, "network", network)
+        yield figure(quantity, users, BEYOND, value, replicates=1)
+        if quantity == "last_s":
+            late, early = (each.arrival.last_level(users, value) for each in laws[network])
+            middle = (early + late) / 2
+            yield figure("last_level", users, BEYOND, middle, low=early, high=late, replicates=1)
 
 
 def _measured(network: str, rows: pd.DataFrame, laws: Laws) -> Iterator[GrowthFigure]:

@@ -9,7 +9,7 @@ within a replicate.
 import platform
 from functools import partial
 from importlib.metadata import version
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
@@ -91,11 +91,11 @@ def main(frame: Frame, replicates: int = 30) -> list[Path]:
         # the λ with the largest mean AUC on simulated organisations, for the first few targets
         tried = [dict.fromkeys(TRANSFER, l2) for l2 in PENALTIES]
         tuned = frame.each(partial(_transfer, trial, SEED + 1, TUNED_TARGETS), product(tried, range(TUNING)))
-        reached = pd.DataFrame([row for part in tuned for row in part]).groupby(["method", "l2"])["auc"].mean()
+        reached = pd.DataFrame(chain.from_iterable(tuned)).groupby(["method", "l2"])["auc"].mean()
         best = {str(method): float(l2) for method, l2 in reached.unstack().idxmax(axis=1).items()}
         chosen[organisations.name] = {"1": best}
         parts += frame.each(partial(_transfer, organisations, SEED, None), product([best], range(replicates)))
-    table = pd.DataFrame([row for part in parts for row in part])
+    table = pd.DataFrame(chain.from_iterable(parts))
     libraries = ("numpy", "scipy", "scikit-learn", "pandas")
     frame.rows(
         table, study=NAME, seed=SEED, replicates=replicates, epsilons=EPSILONS, group_counts=COUNTS, skews=SKEWS,

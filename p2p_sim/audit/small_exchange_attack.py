@@ -186,19 +186,43 @@ def audit(
                 "them out"
             )
         return audit_at_own_size(Replicate(scenario, 0, data_dir), trials)
+    return _audit_exchange(
+        scenario, colluders, trials, cluster_size=cluster_size, epsilon=epsilon, data_dir=data_dir, learn=learn
+    )
+
+
+def _audit_exchange(
+    scenario: Scenario,
+    colluders: int,
+    trials: int,
+    *,
+    cluster_size: int | None,
+    epsilon: float | None,
+    data_dir: Path | None,
+    learn: bool,
+) -> Audit | RealisedAudit | OneRunAudit:
+    """Attacks a label exchange: view by view if its clusters are small and every user asks one peer, else in one run.
+
+    Args:
+        scenario: has the mechanism, network, δ and seed. colluders: number of users in a coalition with the learner; 0:
+        the learner alone. trials: clusters in each of the two worlds, or targets in one run. cluster_size: n; None: the
+        scenario's own clusters. epsilon: ε at which δ is tested; None: it is chosen. data_dir: folder of data files.
+        learn: whether a classifier is a second attack on small clusters.
+    """
     if cluster_size is not None and not 2 <= cluster_size <= LARGEST_COPY:
         raise InputError(f"--cluster-size {cluster_size}: must lie in 2..{LARGEST_COPY}")
     if (size := cluster_size) is None:  # then the size of the smallest cluster
         with one_thread():
             size = int(people_of(Replicate(scenario, 0, data_dir)).cluster_sizes.min())
     several = isinstance(scenario.mechanism, LabelExchangeConfig) and scenario.mechanism.asking.several
-    if several and narrowed:
-        raise InputError("--observer, --epsilon: with several peers an audit is the learner's, at many ε")
     if size <= LARGEST_CLUSTER and not several:
         return _audit_small(scenario, size, colluders, trials=trials, epsilon=epsilon, data_dir=data_dir, learn=learn)
-    if narrowed:
+    # an attack in one run tests many ε, for the learner alone
+    if colluders or epsilon is not None:
         raise InputError(
-            "--observer, --epsilon: an audit of clusters above 30 users is the learner's, at many ε; leave them "
+            "--observer, --epsilon: with several peers an audit is the learner's, at many ε"
+            if several
+            else "--observer, --epsilon: an audit of clusters above 30 users is the learner's, at many ε; leave them "
             "out, or give --cluster-size 2..30"
         )
     return audit_exchange(Replicate(scenario, 0, data_dir), trials, cluster_size)

@@ -1,6 +1,7 @@
 """Checks of plug-ins: of values that methods return, of arguments that methods take, and of class attributes."""
 
 import inspect
+from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
@@ -96,12 +97,24 @@ def misfit(derived: type, base: type) -> str:
         of_base = earlier[-1] if earlier else method
         if not (earlier or name.startswith("_")) and (near := get_close_matches(name, inherited, 1, 0.8)):
             return f"{name} is no method that is called: is it meant to be {near[0]}?"
-        if method is of_base or name.startswith("_") or not inspect.isfunction(of_base):
-            continue
-        parameters = inspect.signature(of_base).parameters
-        named = [key for key, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
-        try:
-            inspect.signature(method).bind(*parameters.keys() - set(named), **dict.fromkeys(named))
-        except TypeError:
-            return f"{name} must take ({', '.join(parameters)})"
+        if fault := _wrong_arguments(name, method, of_base):
+            return fault
+    return ""
+
+
+def _wrong_arguments(name: str, method: Callable[..., Any], of_base: Any) -> str:
+    """The part of a message that says which arguments a method must take. It is empty if the method takes those of the
+    base class's method, and for a private method or one without such a method in a base class.
+
+    Args:
+        of_base: what the base class defines under this name; `method` itself if it defines nothing.
+    """
+    if method is of_base or name.startswith("_") or not inspect.isfunction(of_base):
+        return ""
+    parameters = inspect.signature(of_base).parameters
+    named = [key for key, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
+    try:
+        inspect.signature(method).bind(*parameters.keys() - set(named), **dict.fromkeys(named))
+    except TypeError:
+        return f"{name} must take ({', '.join(parameters)})"
     return ""

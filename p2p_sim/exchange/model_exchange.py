@@ -207,12 +207,7 @@ class _ModelRun:
         sizes = c.header_bytes + (self.payload[self.owner[pairs]] if kind == REPLY else np.zeros(pairs.size, np.int64))
         counts["messages_duplicated" if copy % 2 else "messages_sent"] += pairs.size
         counts["bytes_sent"] += 0 if copy % 2 else int(sizes.sum())
-        times = messages.sent_s + messages.travel_s("latency")
-        self.faults.delay(times, messages)
-        if c.bandwidth_bps:
-            times = times + 8.0 * sizes / c.bandwidth_bps
-        if c.distance_s and self.network.overlay is not None:
-            times = times + c.distance_s * self.network.overlay.distances(self.asker[pairs], self.owner[pairs])
+        times = self._time_arrivals(messages, pairs, sizes)
         # a message reaches its receiver unless it is lost; it is delivered if the receiver is online then
         survives = self.faults.survives(messages)
         comes = np.ones(pairs.size, dtype=np.bool_) if survives is None else survives
@@ -224,6 +219,21 @@ class _ModelRun:
         counts["messages_lost"] += int(np.count_nonzero(~comes))
         counts["messages_undelivered"] += int(np.count_nonzero(away))
         return Deliveries(pairs[arrives], times[arrives])
+
+    def _time_arrivals(self, messages: InTransit, pairs: Pairs, sizes: NDArray[np.int64]) -> Floats:
+        """The times (p,) at which messages would reach their receivers, in seconds.
+
+        Args:
+            messages: p messages. pairs: (p,) indices of their pairs. sizes: (p,) their sizes, bytes.
+        """
+        c, overlay = self.config, self.network.overlay
+        times = messages.sent_s + messages.travel_s("latency")
+        self.faults.delay(times, messages)
+        if c.bandwidth_bps:
+            times = times + 8.0 * sizes / c.bandwidth_bps
+        if c.distance_s and overlay is not None:
+            times = times + c.distance_s * overlay.distances(self.asker[pairs], self.owner[pairs])
+        return times
 
     def _next_online(self, organisations: Organisations, times: Floats) -> Floats:
         """For each organisation, the given time itself if the organisation is online then, else the time at which it

@@ -6,7 +6,7 @@ A directory is read when it is new or when one of its files has changed. Only li
 import hashlib
 import math
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -152,25 +152,7 @@ class RunsTable:
         version = hashlib.sha256(marks.encode()).hexdigest()[:16]
         if version == since:
             return {"version": version}
-        # scenario keys whose values differ among the runs, in order of appearance
-        cells: dict[str, set[Cell]] = {}
-        for _, run in runs:
-            for key, cell in run.settings.items():
-                cells.setdefault(key, set()).add(cell)
-        keys = [key for key, several in cells.items() if len(several) > 1 and key not in TAKEN][:MOST_KEYS]
-        lines = [_line(directory, run, keys) for directory, run in runs]
-        used = [name for name in FIGURES if any(name in line["cells"] for line in lines)]
-        columns = [
-            {"key": name, "name": short(name), "about": ABOUT.get(name) or readable(name, pd.DataFrame())}
-            for name in (*used, *keys)
-        ]
-        return {
-            "version": version,
-            "columns": columns,
-            "figures": len(used),
-            "runs": lines,
-            "left_out": self._directories.left_out,
-        }
+        return {"version": version} | _lay_out(runs) | {"left_out": self._directories.left_out}
 
     def _of(self, directory: ReadableDirectory) -> _ListedRun:
         """The line of a results directory in the table of runs. The directory's files are read if one of them has
@@ -190,6 +172,25 @@ class RunsTable:
                 run.fault, run.lines = f"{directory.path}: cannot be read ({error.strerror})", Tail()
             run.stamp = stamp
         return run
+
+
+def _lay_out(runs: Sequence[tuple[ReadableDirectory, _ListedRun]]) -> dict[str, Any]:
+    """The table's columns (first figures, then scenario keys whose values differ between runs), how many of them are
+    figures, and its lines, one for each directory.
+    """
+    # scenario keys in order of appearance
+    cells: dict[str, set[Cell]] = {}
+    for _, run in runs:
+        for key, cell in run.settings.items():
+            cells.setdefault(key, set()).add(cell)
+    keys = [key for key, several in cells.items() if len(several) > 1 and key not in TAKEN][:MOST_KEYS]
+    lines = [_line(directory, run, keys) for directory, run in runs]
+    used = [name for name in FIGURES if any(name in line["cells"] for line in lines)]
+    columns = [
+        {"key": name, "name": short(name), "about": ABOUT.get(name) or readable(name, pd.DataFrame())}
+        for name in (*used, *keys)
+    ]
+    return {"columns": columns, "figures": len(used), "runs": lines}
 
 
 def _line(directory: ReadableDirectory, run: _ListedRun, keys: Iterable[str]) -> dict[str, Any]:

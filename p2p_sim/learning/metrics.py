@@ -77,6 +77,12 @@ class Predicted:
     probabilities: list[Floats]
     numbers: list[Floats]
 
+    @property
+    def error_mass(self) -> list[Floats]:
+        """For each predictor, the mass (m, K) of the classes that it does not predict."""
+        classes = np.arange(self.population.num_classes)
+        return [self.mass * (classes != p.argmax(axis=1)[:, None]) for p in self.probabilities]
+
 
 def predict(population: People, private: Predictor, nonprivate: Predictor | None) -> Predicted:
     """Predictions of the private predictor and, if there is one, of the predictor without privacy, for the rows on
@@ -257,15 +263,12 @@ def by_group(predicted: Predicted, kinds: Sequence[str]) -> dict[str, float | No
     """
     if not kinds:
         return {}
-    mass, whole = predicted.mass, predicted.mass.sum()
-    # for each predictor, the mass of the classes that it does not predict
-    classes = np.arange(predicted.population.num_classes)
-    wrong = [mass * (classes != p.argmax(axis=1)[:, None]) for p in predicted.probabilities]
+    mass, wrong, whole = predicted.mass, predicted.error_mass, predicted.mass.sum()
     row: dict[str, float | None] = {}
     for kind in kinds:
         # for each group, its mass and the mass of each predictor's errors; a class is a column of the arrays (m, K)
         if kind == CLASS:
-            names: Sequence[str] = [str(k) for k in classes]
+            names: Sequence[str] = [str(k) for k in range(predicted.population.num_classes)]
             share, *errors = (part.sum(axis=0) for part in (mass, *wrong))
         else:
             grouping = cast(Population, predicted.population).groupings[kind]

@@ -3,7 +3,7 @@
 A point is one scenario of a sweep; a row is one replicate of a point. An axis is a key that a sweep varies.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -242,22 +242,37 @@ def differences(
         order = keyed.set_index(keys).index.unique()
         tables.append(keyed.pivot(index=keys, columns=REPLICATE, values=column).astype(float).reindex(order))
     first_table, second_table = tables
-    by_point = {}
+    by_point: dict[Any, Difference] = {}
     for point in first_table.index.intersection(second_table.index, sort=False):
         values = dict(zip(axes, point if isinstance(point, tuple) else (point,), strict=False))
         difference = _difference(column, first_table.loc[point], second_table.loc[point], values=values, paired=paired)
         if difference is not None:
             by_point[point] = difference
     results = list(by_point.values())
-    if len(results) > 1 and is_privacy(column):
+    if len(results) > 1:
+        results.append(_pool(by_point, tables, column=column, paired=paired))
+    return results
+
+
+def _pool(
+    by_point: Mapping[Any, Difference], tables: Sequence[pd.DataFrame], *, column: str, paired: bool
+) -> Difference:
+    """The difference of a column between two sets of rows, pooled over points: of the largest values for a column about
+    privacy, else of the averages over points that the replicates have.
+
+    Args:
+        by_point: the differences at the points that are pooled, by the points' axis values. tables: for each set, the
+        column's values, with a row for each point and a column for each replicate. paired: whether replicates with the
+        same number share their random numbers.
+    """
+    if is_privacy(column):
+        results = by_point.values()
         count = min(difference.counts[0] for difference in results)
         first_worst, second_worst = max(d.first for d in results), max(d.second for d in results)
-        results.append(Difference(column, None, first_worst, second_worst, difference=None, counts=(count, count)))
-    elif len(results) > 1:
-        a, b = (table.loc[list(by_point)].dropna(axis=1).mean() for table in (first_table, second_table))
-        empty = Difference(column, None, float("nan"), float("nan"), difference=None, counts=(0, 0))
-        results.append(_difference(column, a, b, values=None, paired=paired) or empty)
-    return results
+        return Difference(column, None, first_worst, second_worst, difference=None, counts=(count, count))
+    a, b = (table.loc[list(by_point)].dropna(axis=1).mean() for table in tables)
+    empty = Difference(column, None, float("nan"), float("nan"), difference=None, counts=(0, 0))
+    return _difference(column, a, b, values=None, paired=paired) or empty
 
 
 def _difference(

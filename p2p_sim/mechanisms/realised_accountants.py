@@ -101,19 +101,7 @@ def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int |
         cluster of the single user (the observer is then the learner); None: all users.
     """
     if user is not None:
-        if cluster.constant[user]:  # what she sends does not depend on her label
-            return NothingSeen()
-        if cluster.own[user]:
-            return NoiseAlone(noise, "a user passed on her own label")
-        if not (cluster.answers[user] or cluster.anything):  # nobody could fetch her label
-            return NothingSeen()
-        if isinstance(cluster.law, Capped):
-            # users come and go: every submission gets the largest of the submissions' probability bounds, so that
-            # clusters share an accountant
-            caps, alpha = cluster.caps[cluster.fetched], noise.binary_flip_prob
-            if caps.size and alpha is not None:
-                return _capped(len(caps), float(caps.max()), cluster.revealed, alpha)
-        return _passed_on(cluster, noise, members=False)
+        return _user_accountant(cluster, noise, user)
     members = observer == "coalition" and cluster.watched
     if members and (cluster.chosen or cluster.fell_back):
         return NoiseAlone(noise, "a member chose whom to ask, or a user fell back")
@@ -122,6 +110,28 @@ def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int |
     if observer != "others" and cluster.fell_back:
         return NoiseAlone(noise, "a user passed on her own label")
     return _passed_on(cluster, noise, members)
+
+
+def _user_accountant(cluster: Cluster, noise: Message, user: int) -> Accountant:
+    """The accountant that bounds what the learner learns about the noisy label of a single user.
+
+    Args:
+        cluster: what happened on the network in this cluster. noise: the randomizer of each label. user: her index in
+        the cluster.
+    """
+    if cluster.constant[user]:  # what she sends does not depend on her label
+        return NothingSeen()
+    if cluster.own[user]:
+        return NoiseAlone(noise, "a user passed on her own label")
+    if not (cluster.answers[user] or cluster.anything):  # nobody could fetch her label
+        return NothingSeen()
+    if isinstance(cluster.law, Capped):
+        # users come and go: every submission gets the largest of the submissions' probability bounds, so that
+        # clusters share an accountant
+        caps, alpha = cluster.caps[cluster.fetched], noise.binary_flip_prob
+        if caps.size and alpha is not None:
+            return _capped(len(caps), float(caps.max()), cluster.revealed, alpha)
+    return _passed_on(cluster, noise, members=False)
 
 
 @lru_cache(maxsize=2)  # for the last cluster, since several observers ask for it

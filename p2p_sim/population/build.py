@@ -147,18 +147,14 @@ def build_population(
     if (offer := offer_of(POPULATIONS, source.kind)) is not None:
         check_sample(f"{method_of(offer, source, 'sample')}population.kind = {source.kind!r}: ", sample)
     cluster, own = clusters.assign(sample.users, streams), isinstance(clusters, GivenClusters)
-    # users are stored cluster by cluster; within a cluster they keep the sample's order
-    users, point, held = sample.users, sample.point, sample.holdout
+    sample = sample.sort_users(cluster)
+    users, held = sample.users, sample.holdout
     if own and held is not None and held.cluster is not None and users.cluster is not None:
         # the clusters that the source gives the held-out rows are renumbered as those of the users are; -1: a cluster
         # without users
         numbers = np.unique(users.cluster)
         index = np.minimum(np.searchsorted(numbers, held.cluster), len(numbers) - 1)
         held = replace(held, cluster=np.where(numbers[index] == held.cluster, index, -1))
-    if np.any(cluster[1:] < cluster[:-1]):
-        order = np.argsort(cluster, kind="stable")
-        users = users.take(order)
-        point = None if point is None else point[order]
     people = Population(
         users.features,
         users.labels,
@@ -166,7 +162,7 @@ def build_population(
         sample.num_classes,
         holdout=held,
         law=sample.law,
-        point=point,
+        point=sample.point,
         law_clusters=sample.law is not None and own,
         row=users.row,
         source_rows=users.source_rows,

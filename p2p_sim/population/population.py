@@ -6,7 +6,7 @@ consecutive clusters. A label that is a number is stored as an index into a publ
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -110,6 +110,16 @@ class Sample:
     point: NDArray[np.int32] | None = None
     values: tuple[float, ...] | None = None
     line_law: LineLaw | None = None
+
+    def sort_users(self, cluster: NDArray[np.int64]) -> "Sample":
+        """The sample with its users cluster by cluster; within a cluster they keep their order.
+
+        cluster: (n,) the cluster of each user.
+        """
+        if not np.any(cluster[1:] < cluster[:-1]):
+            return self
+        order = np.argsort(cluster, kind="stable")
+        return replace(self, users=self.users.take(order), point=None if self.point is None else self.point[order])
 
 
 GRID = 17

@@ -61,14 +61,6 @@ def sweep_chart(table: pd.DataFrame, view: View, keys: Sequence[str], note: str)
         return None
     facets = facets_of(table, finite, view)
     parts = [facet.points for facet in facets]
-    # comparisons: the learner without privacy, then a prediction without features: one number, or the mean at each x
-    levels, pieces = _references(parts, view), list[Chart]()
-    for panel, part in enumerate(parts):
-        if (baseline := baseline_of(part, view)) is not None:
-            line = [(None, baseline)] if isinstance(baseline, float) else baseline.items()
-            pieces.append({"panel": panel, "points": [[_number(x), _number(y), None, None] for x, y in line]})
-    if pieces:
-        levels.append({"label": baseline_text(view.y), "dash": "2 3", "pieces": pieces})
     # the keys that are not held fixed, those that make lines first
     varied = [key for key in dict.fromkeys([*view.group, *keys]) if table[key].nunique(dropna=False) > 1]
     return {
@@ -79,7 +71,7 @@ def sweep_chart(table: pd.DataFrame, view: View, keys: Sequence[str], note: str)
         "joined": names is None,
         "panels": [plain(facet.heading) for facet in facets],
         "groups": _groups(parts, finite, names, view, keys=varied),
-        "levels": levels,
+        "levels": _references(parts, view) + _baselines(parts, view),
         "note": plain(caption(table, finite, view, note), 600),
     }
 
@@ -218,6 +210,22 @@ def _references(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
             cells = line.points[["at", column, column + LOW, column + HIGH]].to_numpy(dtype=float)
             pieces.append({"panel": panel, "points": [[_number(cell) for cell in cells_of] for cells_of in cells]})
     return [{"label": reference_text(view.y), "dash": "6 4", "pieces": pieces}] if pieces else []
+
+
+def _baselines(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
+    """The comparison with a prediction without features, such as the majority class, as one entry for the chart's list
+    of levels, or none. A panel for which it is not known has no line.
+
+    Args:
+        parts: the table of points of each panel. view: which columns make axes and lines.
+    """
+    pieces: list[Chart] = []
+    for panel, part in enumerate(parts):
+        if (baseline := baseline_of(part, view)) is not None:
+            # one number for the whole panel, or the mean at each x
+            line = [(None, baseline)] if isinstance(baseline, float) else baseline.items()
+            pieces.append({"panel": panel, "points": [[_number(x), _number(y), None, None] for x, y in line]})
+    return [{"label": baseline_text(view.y), "dash": "2 3", "pieces": pieces}] if pieces else []
 
 
 def _number(number: Any) -> float | None:

@@ -54,6 +54,25 @@ def what_was_run(
         nested mapping.
     """
     varied = [str(key) for axis in axes for key in axis["keys"]]
+    text = _describe_points(rows, varied, mechanisms, scenario=scenario)
+    if not axes:
+        return [text]
+    # what the sweep varies: the keys of each axis with their values
+    parts = [f"{' together with '.join(map(plain, axis['keys']))} ({_values(axis, table)})" for axis in axes]
+    company = "" if len(axes) == 1 else ", in all combinations"
+    sweep = f"The sweep varies {'; '.join(parts)}{company}. All else is as in the scenario below, for every point."
+    return [text, sweep]
+
+
+def _describe_points(
+    rows: pd.DataFrame, varied: Sequence[str], mechanisms: Mechanisms, *, scenario: Mapping[str, Any]
+) -> str:
+    """The paragraph that says what was simulated and measured at the points of a sweep, or in a run.
+
+    Args:
+        rows: one line for each point and replicate. varied: the swept keys. mechanisms: for each kind of mechanism,
+        words that follow "privatised by". scenario: the base scenario as a nested mapping.
+    """
     same = not any(key.startswith("clusters") for key in varied)
     users = _users(rows) + (_merged_clusters(rows, scenario.get("clusters")) if same else "")
     several = "mechanism.peers" in varied or scenario.get("mechanism", {}).get("peers", 1) != 1
@@ -63,14 +82,7 @@ def what_was_run(
         engine = "Models were sent as messages over a simulated network."
     else:
         engine = "No messages were simulated."
-    text = f"{users} {_mechanism(rows, mechanisms, several)} {engine} {_learner(rows)} {_measure(rows)}"
-    if not axes:
-        return [text]
-    # what the sweep varies: the keys of each axis with their values
-    parts = [f"{' together with '.join(map(plain, axis['keys']))} ({_values(axis, table)})" for axis in axes]
-    company = "" if len(axes) == 1 else ", in all combinations"
-    sweep = f"The sweep varies {'; '.join(parts)}{company}. All else is as in the scenario below, for every point."
-    return [text, sweep]
+    return f"{users} {_mechanism(rows, mechanisms, several)} {engine} {_learner(rows)} {_measure(rows)}"
 
 
 def unfinished(table: pd.DataFrame, axes: Sequence[Mapping[str, Any]], wanted: int | None) -> str:

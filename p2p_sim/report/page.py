@@ -73,14 +73,6 @@ def report_page(
         "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names) for names in (SCRIPTS, STYLES)
     )
     script = script.replace("\nexport ", "\n")  # both modules become one script
-    # each figure as its caption, its <svg> element and its chart; identifiers begin with "figure-" and the figure's
-    # number
-    embeddings = []
-    for number, picture in enumerate(pictures, 1):
-        alt = plain(picture.caption, LONGEST_ERROR)
-        svg = Markup(embedded(picture.svg, f"figure-{number}-", alt) if picture.svg else "")
-        values = json.dumps(picture.chart, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        embeddings.append((alt, svg, values if picture.chart else ""))
     # identity, model version, seed and replicates of the results, and the versions of the packages
     about = (("identity", "identity (SHA-256)"), ("model_version", "model version"), ("seed", "seed"))
     provenance = {heading: plain(manifest[key]) for key, heading in about if key in manifest}
@@ -95,7 +87,7 @@ def report_page(
         "unfinished": unfinished(points, axes, manifest.get("replicates")),
         "key_figures": key_figures(points),
         "privacy": statement(rows, points, mechanisms, terms),
-        "pictures": embeddings,
+        "pictures": _embed(pictures),
         "table": points_table(points, keys),
         "ranges": ranges(points),
         "groups": groups_table(points, keys),
@@ -122,6 +114,20 @@ def _environment() -> Environment:
         "count": count, "breakable": lambda text: Markup(re.sub(r"([._])", r"\1<wbr>", str(escape(text)))),
     }  # fmt: skip
     return environment
+
+
+def _embed(pictures: Sequence[Picture]) -> list[list[str]]:
+    """Each figure as three texts: its caption, its <svg> element, and its chart as JSON. The element is empty if the
+    figure could not be drawn, and the chart if there is none.
+    """
+    embeddings = []
+    for number, picture in enumerate(pictures, 1):
+        alt = plain(picture.caption, LONGEST_ERROR)
+        # identifiers in the element begin with "figure-" and the figure's number
+        svg = Markup(embedded(picture.svg, f"figure-{number}-", alt) if picture.svg else "")
+        values = json.dumps(picture.chart, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        embeddings.append([alt, svg, values if picture.chart else ""])
+    return embeddings
 
 
 def _failure(failure: Failure, keys: Sequence[str]) -> list[str]:

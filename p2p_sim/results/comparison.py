@@ -50,13 +50,7 @@ def compare(first: Path, second: Path, columns: Sequence[str] = ()) -> Compariso
     first_results, second_results = read_results(first), read_results(second)
     axes = tuple(dict.fromkeys([*first_results.keys, *second_results.keys]))
     before, after = (tidy(results.rows, results.keys) for results in (first_results, second_results))
-    # a column must be measured on both sides; the hint in an error names a measured column that is spelled alike
-    shared = [str(c) for c in before if c in after and c not in (POINT, REPLICATE, "model_version")]
-    for name in columns:
-        check_column("--y", name, shared if name in shared else [c for c in shared if _is_measured(c, before, after)])
-        if not _is_measured(name, before, after):
-            raise InputError(f"--y {name}: must hold numbers in both directories")
-    chosen = columns or [column for column in DEFAULT if _is_measured(column, before, after)]
+    chosen = _choose_columns(columns, before, after)
     # every axis becomes a column on both sides; points match if these columns agree
     before, after = _with_axes(before, after, axes, first_results), _with_axes(after, before, axes, second_results)
     paired = first_results.seed == second_results.seed
@@ -77,6 +71,21 @@ def compare(first: Path, second: Path, columns: Sequence[str] = ()) -> Compariso
         paired=paired,
         differences=pairs,
     )
+
+
+def _choose_columns(columns: Sequence[str], before: pd.DataFrame, after: pd.DataFrame) -> Sequence[str]:
+    """The columns to compare: those that are named, or the columns of DEFAULT that are measured in both tables.
+
+    Raises:
+        InputError: a named column is not measured in both tables.
+    """
+    shared = [str(c) for c in before if c in after and c not in (POINT, REPLICATE, "model_version")]
+    for name in columns:
+        # the hint in an error names a measured column that is spelled alike
+        check_column("--y", name, shared if name in shared else [c for c in shared if _is_measured(c, before, after)])
+        if not _is_measured(name, before, after):
+            raise InputError(f"--y {name}: must hold numbers in both directories")
+    return columns or [column for column in DEFAULT if _is_measured(column, before, after)]
 
 
 def _is_measured(column: str, *tables: pd.DataFrame) -> bool:

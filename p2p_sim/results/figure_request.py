@@ -36,6 +36,16 @@ class FigureRequest:
     heat: str | None = None
     fit: bool = False
 
+    def expand(self, results: Results) -> "list[FigureRequest]":
+        """The figures to draw: if this request is empty, those that the sweep's file names; otherwise, or if the file
+        names none, this one.
+
+        Raises:
+            InputError: a figure in the sweep's file has an unknown key.
+        """
+        authors = results.plots if self == FigureRequest() else ()
+        return [request_of(entry, results) for entry in authors] or [self]
+
 
 @dataclass(frozen=True)
 class Chosen(FigureRequest):
@@ -43,6 +53,14 @@ class Chosen(FigureRequest):
 
     x: str = ""
     y: str = ""
+
+    @property
+    def file_stem(self) -> str:
+        """The name of the figure's file without its ending, with the columns: plot-error_rate-vs-epsilon_upper."""
+        parts = [self.heat, "over", self.x, "and", self.y] if self.heat else [self.y, "vs", self.x]
+        for word, column in (("by", self.group), ("per", self.facet)):
+            parts += [word, column] if column else []
+        return "-".join(str(part).replace(".", "_").replace("/", "_") for part in ("plot", *parts)) + "-fit" * self.fit
 
 
 def request_of(entry: dict[str, Any], results: Results) -> FigureRequest:
@@ -151,13 +169,7 @@ def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
     # swept axes that x, lines and panels do not show: points may be joined along one of them, and each of the others
     # makes lines
     free = [axis[0] for axis in results.axes if not covered(axis, [*named, request.x], table)]
-    x, along = request.x, None
-    # if x is a measured column, points are joined along the swept key along which x changes most
-    if not any(x in axis for axis in results.axes) and is_number(table[x]):
-        varied = [axis[0] for axis in results.axes if table[axis[0]].nunique() > 1]
-        # but if x corresponds one to one to a swept key, the points are joined along x
-        if is_privacy(x) or not any(_one_to_one(x, key, table) for key in varied):
-            along = max(free, key=lambda key: _reach(key, x, free, table), default=None)
+    along = _choose_path(request.x, results, table, free=free)
     group = (*((request.group,) if request.group else ()), *(key for key in free if key != along))
     view = View(request.x, request.y, group, request.facet, along)
     lines, facets = len(series(table, group)), table[request.facet].nunique() if request.facet else 1
@@ -169,6 +181,23 @@ def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
     if facets > MOST_FACETS:
         raise InputError(f"--facet {request.facet}: has {facets} values, at most {MOST_FACETS} panels are drawn")
     return view
+
+
+def _choose_path(x: str, results: Results, table: pd.DataFrame, *, free: Sequence[str]) -> str | None:
+    """The swept key along which the points of a line are joined; None if they are joined in the order of x.
+
+    Args:
+        x: the column along x. results: the swept keys. table: one line for each point. free: the swept keys that x,
+        lines and panels do not show.
+    """
+    if any(x in axis for axis in results.axes) or not is_number(table[x]):
+        return None
+    # x is a measured column; if it corresponds one to one to a swept key, the points are joined along x
+    varied = [axis[0] for axis in results.axes if table[axis[0]].nunique() > 1]
+    if not is_privacy(x) and any(_one_to_one(x, key, table) for key in varied):
+        return None
+    # otherwise along the swept key along which x changes most
+    return max(free, key=lambda key: _reach(key, x, free, table), default=None)
 
 
 def covered(axis: tuple[str, ...], columns: Sequence[str], table: pd.DataFrame) -> bool:

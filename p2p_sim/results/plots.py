@@ -10,7 +10,7 @@ import pandas as pd
 from p2p_sim.base import InputError, Streams, in_place_of
 from p2p_sim.figures import FLOOR, SAME, View, is_number, pairs, plot_fit, plot_heat, plot_lines, series, short
 from p2p_sim.measures import POINT, Estimate, by_replicate, fit_forms, log_log_slope, points
-from p2p_sim.results.figure_request import FIT_X, Chosen, FigureRequest, covered, filled, lines_of, request_of
+from p2p_sim.results.figure_request import FIT_X, Chosen, FigureRequest, covered, filled, lines_of
 from p2p_sim.results.results_directory import Results, read_results
 from p2p_sim.results.rows import stored_rows
 
@@ -46,20 +46,13 @@ def plot(
     results = read_results(directory)
     results = results if rows is None else replace(results, rows=rows)
     table = points(results.rows, results.keys)
-    # an empty request stands for the figures that the sweep's file names, if there are any
-    authors = results.plots if request == FigureRequest() else ()
-    requests = [request_of(entry, results) for entry in authors] or [request]
+    requests = request.expand(results)
     if out is not None and len(requests) > 1:
         raise InputError(f"--out {out}: {len(requests)} figures are to be drawn; choose one with --x and --y")
     written = []
     for chosen in requests:
         full = filled(chosen, results, table)
-        # the file's name has the columns, as in plot-error_rate-vs-epsilon_upper
-        parts = [full.heat, "over", full.x, "and", full.y] if full.heat else [full.y, "vs", full.x]
-        for word, column in (("by", full.group), ("per", full.facet)):
-            parts += [word, column] if column else []
-        name = "-".join(str(part).replace(".", "_").replace("/", "_") for part in parts) + "-fit" * full.fit
-        path = out or directory / f"plot-{name}.{ending}"
+        path = out or directory / f"{full.file_stem}.{ending}"
         try:
             with in_place_of(path) as partial:
                 draw(full, results, table, partial)

@@ -84,7 +84,7 @@ class SweepPlan:
         """
         steps = []
         for axis in self.axes:
-            # a listed value with decimals stays as it is, so that the scenario refuses it; NaN and ∞ are no whole numbers
+            # a listed value with decimals stays unchanged, and the scenario refuses it; so do NaN and infinity
             whole = [type(value_at(self._tree, name)) is int for name in axis.names]
             steps.append([
                 tuple(round(value) if is_whole and isinstance(value, float) and math.isfinite(value)
@@ -212,7 +212,16 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path |
         file = SweepFile.model_validate_json(json.dumps(tree, default=str))
     except ValidationError as error:
         raise refusal(error, SweepFile).within(path) from None
-    changes = parse_overrides(overrides)
+    base = _load_base(path, file, parse_overrides(overrides))
+    return make_plan(file.name, base, file.axes, base.replicates, plots=file.plots, data_dir=data_dir, where=str(path))
+
+
+def _load_base(path: Path, file: SweepFile, changes: Sequence[tuple[str, Any]]) -> Scenario:
+    """The base scenario of the sweep file at `path`, with the file's settings and then `changes`, keys and values.
+
+    Raises:
+        InputError: the base scenario cannot be read, or is not valid with these settings.
+    """
     # the base scenario, changed by the file and then by --set; finally the number of replicates, from --set or else
     # from the file
     replicates = next((value for key, value in reversed(changes) if key == "replicates"), file.replicates)
@@ -223,7 +232,7 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path |
     if replicates is not None:
         set_key(tree, "replicates", replicates)
     try:
-        base = Scenario.from_tree(tree, base_file.parent)
+        return Scenario.from_tree(tree, base_file.parent)
     except InputError as error:
         # TOML reads a dotted key of [set] without quotes as a table
         for key, value in file.set.items():
@@ -232,7 +241,6 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path |
                 hint = f"[set] replaces the whole table {key}: write a single key in quotes, {quoted}"
                 raise InputError(f"{path}: {error}; {hint}") from None
         raise error.within(path) from None
-    return make_plan(file.name, base, file.axes, base.replicates, plots=file.plots, data_dir=data_dir, where=str(path))
 
 
 def make_plan(

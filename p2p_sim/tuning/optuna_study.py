@@ -149,7 +149,7 @@ class Trials:
         measured = trial.loss is not None and trial.violation is not None
         params = {key: trial.settings[key] for key in self._space.keys}
         for dimension in self._space.dimensions:
-            if dimension.values and _ordered(dimension):  # Optuna stores a number's index in the sorted list
+            if _ordered(dimension):  # Optuna stores a number's index in the sorted list
                 params[dimension.key] = sorted(dimension.values).index(params[dimension.key])
         return create_trial(
             state=TrialState[_IN_OPTUNA[trial.state]],
@@ -205,8 +205,10 @@ def _distribution(dimension: Dimension) -> "BaseDistribution":
 
 
 def _ordered(dimension: Dimension) -> bool:
-    """Whether a dimension's list holds numbers alone, which the sampler may interpolate."""
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in dimension.values)
+    """Whether a dimension is a list of numbers alone, which the sampler may interpolate."""
+    return bool(dimension.values) and all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in dimension.values
+    )
 
 
 def _value(dimension: Dimension, drawn: Any) -> Any:

@@ -107,29 +107,50 @@ def tune(
             tuning.write_manifest(directory, identity)
             # if no replicate of a search could be run, its journal is deleted
             stop.push(lambda *_: None if store.stored else journal.unlink(missing_ok=True))
-        # search: trials are chosen in batches, and run replicate by replicate
         runs, study = TrialRuns(tuning, session, work), Trials(tuning.space, tuning.base.seed, journal)
-        search = Search(
-            tuning.space, tuning.goal, tuning.searched, study, runs.measure, early=tuning.look == "public", report=note
-        )
-        ended = search.run(trials)
-        if not any(trial.replicates for trial in ended):
-            raise InputError(f"{directory}: no trial could be run; the first error is: {session.first_error[:300]}")
+        ended = _run_trials(runs, study, trials, report=note)
         # measure the best setting on further replicates, and write everything in the order of the trials
         best = _confirmed(tuning, runs, ended)
-        axes: list[dict[str, Any]] = []
-        for key in tuning.space.keys:
-            # the values that trials have, each once: numbers in ascending order, then texts
-            values = {json.dumps(trial.settings[key]): trial.settings[key] for trial in ended}.values()
-            ordered = sorted(values, key=lambda value: (isinstance(value, str), value))
-            axes.append({"keys": [key], "values": [[value] for value in ordered], "labels": None})
-        tuning.write_manifest(directory, identity, axes=axes)
+        tuning.write_manifest(directory, identity, axes=_axes(tuning.space, ended))
         store.finish(lambda row: min(row[TRIAL], len(ended)), lambda row: row[TRIAL] < len(ended))
         measured = {trial.number: _figures(tuning, runs, trial) for trial in ended}
         files = write_outcome(directory, tuning, ended, measured, best)
     if best is None:
         raise InputError(f"--{_missed(tuning, runs, ended)}; {directory} holds all trials")
     return Tuned(directory, tuple(ended), best, tuple(files))
+
+
+def _run_trials(runs: TrialRuns, study: Trials, wanted: int, *, report: Report) -> list[Trial]:
+    """Run the trials of a search, chosen in batches and run replicate by replicate, and return them.
+
+    Args:
+        runs: runs the trials' replicates. study: chooses the trials. wanted: number of trials. report: called with the
+        numbers of ended and of wanted trials.
+
+    Raises:
+        InputError: no trial could be run.
+    """
+    tuning, session = runs.tuning, runs.session
+    search = Search(
+        tuning.space, tuning.goal, tuning.searched, study, runs.measure, early=tuning.look == "public", report=report
+    )
+    ended = search.run(wanted)
+    if not any(trial.replicates for trial in ended):
+        raise InputError(
+            f"{session.store.directory}: no trial could be run; the first error is: {session.first_error[:300]}"
+        )
+    return ended
+
+
+def _axes(space: Space, trials: list[Trial]) -> list[dict[str, Any]]:
+    """The searched keys as the axes of a sweep, each with the values that trials have."""
+    axes: list[dict[str, Any]] = []
+    for key in space.keys:
+        # each value once: numbers in ascending order, then texts
+        values = {json.dumps(trial.settings[key]): trial.settings[key] for trial in trials}.values()
+        ordered = sorted(values, key=lambda value: (isinstance(value, str), value))
+        axes.append({"keys": [key], "values": [[value] for value in ordered], "labels": None})
+    return axes
 
 
 def perform_judged(batch: Batch) -> list[Done]:

@@ -48,6 +48,16 @@ class Search:
         self.report(wanted, wanted)
         return self.trials.all[:wanted]
 
+    @property
+    def rungs(self) -> list[range]:
+        """The steps in which a trial's replicates are run: it is judged after all of them or, if hopeless trials are
+        stopped, also after the first 2, 4, 8 and so on.
+        """
+        ends = [FIRST_LOOK if self.early else self.replicates]
+        while ends[-1] < self.replicates:
+            ends.append(2 * ends[-1])
+        return [range(low, min(high, self.replicates)) for low, high in pairwise([0, *ends])]
+
     def _ended(self, chosen: Sequence[Trial]) -> list[Trial]:
         """Run a batch of trials until each has ended, and return them with their results, in their order. A trial ends
         when all its replicates have run, or when one cannot be run. If hopeless trials are stopped, it also ends if it
@@ -58,12 +68,7 @@ class Search:
         """
         going, ended = list(chosen), list[Trial]()
         first = chosen[0].number
-        # a trial is judged after all its replicates, or after the first 2, 4, 8 and so on
-        ends = [FIRST_LOOK if self.early else self.replicates]
-        while ends[-1] < self.replicates:
-            ends.append(2 * ends[-1])
-        for low, high in pairwise([0, *ends]):
-            rung = range(low, min(high, self.replicates))
+        for rung in self.rungs:
             measured = self.measure(going, rung)
             still = []
             for trial in going:

@@ -242,7 +242,7 @@ def test_a_search_file_with_a_fault_is_refused_in_one_line(tmp_path, text, line)
 def test_an_unpaid_search_is_marked_wherever_it_shows(tmp_path):
     tuned = tune(make_tuning(small(), GOAL, read_search(written(tmp_path)), "oracle"), 3, tmp_path / "out")
     assert {row["look"] for row in rows_of(tuned.directory)} == {"oracle"}
-    assert "the search itself was not paid for" in (tuned.directory / "found.toml").read_text()
+    assert "no ε counts the search itself" in (tuned.directory / "found.toml").read_text()
     assert json.loads((tuned.directory / "manifest.json").read_text())["look"] == "oracle"
 
 
