@@ -1,1 +1,1 @@
-"""What is found out with p2p-sim. Each question has its own module, which is run as `python -m analysis.<question>`."""
+"""Studies made with p2p-sim. Each study is a module that runs as `python -m analysis.<study>`."""

@@ -1,6 +1,6 @@
-"""The learner's ε, and how often it misses a cluster's majority label, if users ask several peers instead of one.
+"""Exchanges in which users ask several peers: the learner's ε, and how often the majority label is missed.
 
-Run as `python -m analysis.ask_several`; it takes some CPU minutes. docs/better-exchange.md shows the figure.
+Run the study as `python -m analysis.ask_several`; it takes some CPU minutes. docs/better-exchange.md shows the figure.
 """
 
 import math
@@ -19,31 +19,32 @@ from p2p_sim.privacy import Floats, MajorityExchange, ShuffledResponse, local_ep
 from p2p_sim.privacy.exchange import MajorityCluster, MajorityKernel, Shares, SmoothKernel, missed, noisy_ones
 
 DELTA, SHARE = 1e-5, 0.6
-"""The δ at which every ε is stated, and the share of a cluster's users who hold the majority's label."""
+"""The δ of every ε, and the share of a cluster's users who hold the majority label."""
 EXCHANGE, THREE, FIVE, MIXED = "label exchange (ask 1)", "ask 3", "ask 5", "half ask 1, half ask 5"
 SHUFFLER, RESPONSE, ARCSINE = "trusted shuffler", "randomised response", "g(p) = sin²(πp/2)"
 PEERS: dict[str, Mapping[int, float]] = {
     EXCHANGE: {1: 1.0}, THREE: {3: 1.0}, FIVE: {5: 1.0}, MIXED: {1: 0.5, 5: 0.5},
 }  # fmt: skip
-"""For each protocol's name, the probability of each number of peers that a user may ask."""
+"""For each protocol: the numbers of peers that users may ask, with their probabilities."""
 SETTINGS = ((50, 0.1), (200, 0.05), (200, 0.1), (200, 0.2))
-"""Pairs of cluster size and flip probability; the table has a row for each pair and protocol."""
+"""Pairs of cluster size and flip probability. The table has a row for each pair and protocol."""
 SIZE, FLIPS = 200, tuple(np.geomspace(0.03, 0.42, 14).round(4).tolist())
-"""Cluster size and flip probabilities of the figure."""
+"""The cluster size and the flip probabilities of the figure."""
 SMALLEST = 1e-6
-"""Smallest probability of missing the majority that the figure shows; points below it are not drawn."""
+"""The figure shows only larger probabilities of missing the majority."""
 
 
 @dataclass(frozen=True)
 class ArcsineKernel(SmoothKernel):
-    """The kernel g(p) = sin²(πp/2): the probability of submitting a one if the share p of the noisy labels are ones.
+    """The kernel g(p) = sin²(πp/2). A kernel is the probability of submitting a one if a share p of the noisy labels
+    are ones.
 
-    With this g, the ratio g'/√(g(1-g)) is π at all p. Its square is the Fisher information about p in a submission. So
-    every share of ones costs users the same privacy. No fixed number of peers gives this g, but users who ask a random
-    number 1, 3, 5, … of peers come near it.
+    The ratio g'/√(g(1-g)) is π at all p. Its square is the Fisher information about p in a submission. So every share
+    of ones costs users the same privacy. No fixed number of peers gives this g. Users who ask a random odd number of
+    peers come near this g.
     """
 
-    requests = 10**6  # a submission depends on all labels, so that bounds for few requests must not apply
+    requests = 10**6  # a submission depends on all labels: bounds for few requests must not apply
     error = 2.0**-50  # relative error of sin² and cos², a few units in the last place
 
     def shares(self, noisy: Floats, sources: int) -> Shares:
@@ -51,30 +52,27 @@ class ArcsineKernel(SmoothKernel):
         return Shares(np.sin(angle) ** 2, np.cos(angle) ** 2)
 
     def slope(self, p: float) -> float:
-        """The derivative g'(p) at a share p of ones among the noisy labels; it only guides searches, and no certified
-        value uses it.
-        """
+        """The derivative g'(p) at a share p of ones. Only searches use it; no certified value depends on it."""
         return 0.5 * math.pi * math.sin(math.pi * p)
 
 
 def missed_by_all(size: int, flip_prob: float) -> float:
-    """Probability that the majority of all noisy labels of a cluster is not the majority of its true labels.
+    """Probability that the majority of all noisy labels of a cluster differs from the majority of the true labels.
 
-    60% of the users hold the same true label, and all noisy labels are submitted; a tie counts as half a miss. size:
-    number of users in the cluster. flip_prob: probability that a label is flipped.
+    60% of the users hold the same true label. A tie counts as half a miss. size: number of users in the cluster.
+    flip_prob: probability that a label is flipped.
     """
     counts = np.arange(size + 1)
     return float(noisy_ones(size, flip_prob, SHARE) @ ((counts < size / 2) + 0.5 * (counts == size / 2)))
 
 
 def figures(task: tuple[str, int, float]) -> dict[str, Any]:
-    """A row of the study's table: a protocol's ε against the learner at δ = 1e-5, and the probability that the majority
-    of the submissions is not the label that 60% of the cluster's users hold.
+    """A row of the study's table: a protocol's ε at the learner for δ = 1e-5, and the probability of missing the
+    majority. A miss means that most submissions are not the label of the 60% majority.
 
     Args:
-        task: the protocol's name, the cluster size, and the probability α of a flip. The name is "label exchange (ask
-        1)", "ask 3", "ask 5", "half ask 1, half ask 5", "trusted shuffler", "randomised response" or, for an ideal
-        kernel, "g(p) = sin²(πp/2)".
+        task: the protocol's name, the cluster size, and the flip probability α. The name is a key of `PEERS`,
+        `SHUFFLER`, `RESPONSE` or `ARCSINE` (the ideal kernel).
     """
     way, size, flip_prob = task
     if way == RESPONSE:
@@ -99,14 +97,13 @@ def figures(task: tuple[str, int, float]) -> dict[str, Any]:
 
 
 def gains(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """How much accuracy is gained by asking several peers instead of one: a row for each probability α of a flip and
-    each number of peers above one. A row has the ε with one peer and with several, the mean accuracy with one peer, and
-    the mean gain with its 95% interval.
+    """The accuracy gained by asking several peers instead of one: a row for each flip probability and number of peers.
+    A row has ε and the mean accuracy with one peer. It also has ε and the mean gain with several peers, and the gain's
+    95% interval.
 
     Args:
-        rows: results of the sweep, a row for each α, number of peers and replicate, with the columns
-        mechanism.flip_prob, mechanism.peers, replicate, accuracy and epsilon_upper. Differences are taken within
-        replicates.
+        rows: results of the sweep, a row for each flip probability, number of peers and replicate. The columns are
+        mechanism.flip_prob, mechanism.peers, replicate, accuracy and epsilon_upper. Gains are taken within replicates.
     """
     lines = []
     for flip_prob, part in rows.groupby("mechanism.flip_prob"):
@@ -122,14 +119,14 @@ def gains(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def main(frame: Frame) -> list[Path]:
-    """Computes ε and how often the majority is missed if users ask several peers, and runs a sweep on the digits data.
+    """Computes ε and the probability of missing the majority for each protocol. Also runs a sweep on the digits data.
 
     Writes a figure and three tables, and returns their files.
     """
     ways = (*PEERS, SHUFFLER, RESPONSE, ARCSINE)
     flips = FLIPS[::5] if frame.small else FLIPS
     drawn = frame.each(figures, [(way, SIZE, flip_prob) for way in ways for flip_prob in flips])
-    # one panel for each column of ε, one curve for each protocol; errors below 1e-6 are left out
+    # a panel for each kind of ε, a curve for each protocol; only errors above 1e-6 are drawn
     axes = (
         ("epsilon_upper", f"ε at the learner, δ = {DELTA:g}", ways),
         ("epsilon_local", "ε₀ at peers and eavesdroppers", tuple(PEERS)),
@@ -143,7 +140,7 @@ def main(frame: Frame) -> list[Path]:
             lines.append(Curve(way, x, y, dashed=way in (SHUFFLER, RESPONSE, ARCSINE), marked=way != ARCSINE))
         panels.append(Panel(label, "probability that the majority is missed", lines))
     note = (
-        f"{SIZE} users in a cluster, {SHARE:.0%} of them of one label, each submits (θ = 1). No sampling error: sums."
+        f"{SIZE} users in a cluster, {SHARE:.0%} with the same label; all submit (θ = 1). Computed, without sampling."
     )
     _, rows = frame.swept("ask-several.toml", ("replicates=2",))
     return [

@@ -2,9 +2,9 @@
 
 Run as `python -m analysis.bounds`; it takes half a CPU minute.
 
-claims.csv has a row for each numbered claim of the papers. The row states whether the claim holds in every case tried,
-how tight and how loose it is, and what is true where it fails. For several cluster sizes, bounds.csv and bounds.png
-have two values of the learner's ε: the value of a paper's formula, and the exact value.
+claims.csv has a row for each numbered claim of the papers. The row states whether the claim holds in every tried case,
+and how tight and how loose the claim is. For a false claim, the row also has a true statement. bounds.csv and
+bounds.png compare a paper's formula for the learner's ε with the exact ε, for several cluster sizes.
 """
 
 from dataclasses import asdict
@@ -21,12 +21,11 @@ CLAIM_COLUMNS = ["paper", "name", "statement", "holds", "cases", "tightest", "lo
 
 
 def main(frame: Frame) -> list[Path]:
-    """Checks numerically every claim (theorem, lemma, corollary or formula with a number) of the four papers on the
-    exchange of labels, and draws the learner's ε against the cluster size: the values printed in a paper and the exact
-    values. Returns the files of two tables and a figure.
+    """Checks every numbered claim of the four papers numerically. Also draws the learner's ε against the cluster size,
+    with the values printed in a paper and the exact values. Returns the files of two tables and a figure.
 
     Args:
-        frame: where the study runs and writes.
+        frame: runs the study and writes its files.
     """
     claims, rows = pd.DataFrame([asdict(claim.check()) for claim in all_claims()]), bounds_table()
     return [

@@ -1,7 +1,7 @@
 """Certificates of the learner's ε that README and guides print, for clusters of at most 4,096 users.
 
-Run as `python -m analysis.certificates` or by `make published`; it takes one or two CPU minutes. Each certificate is a
-file, and `verify_certificate.py` proves its claim. `figures` lists what is certified.
+A certificate is a file with a claim about ε. `verify_certificate.py` proves this claim. `figures` lists what is
+certified. Run as `python -m analysis.certificates` or by `make published`; it takes one or two CPU minutes.
 """
 
 import json
@@ -27,14 +27,13 @@ NUMBER = re.compile(r"[0-9.]+")
 NAME, LARGEST = "certificates", 4096
 EXAMPLES = ((40, 0.1, 0.5, 1, 1e-5), (200, 0.1, 0.5, 1, 1e-6), (200, 0.1, 0.5, 5, 1e-6))
 """Examples that the texts print but no table contains: cluster size n, flip probability α, sampling rate θ, number of
-rounds, and δ.
-"""
+rounds, and δ."""
 TABLES = {"brackets": "epsilon_upper", "complete": "epsilon_exact", "paper": "epsilon_exact"}
-"""Tables that `analysis.privacy_tables` writes, each with the name of the column that holds the learner's ε."""
+"""Tables of `analysis.privacy_tables`, each with the name of the column that holds the learner's ε."""
 FILES = ("quickstart.toml",)
 PLANS = ("heterogeneity.toml", "users.toml")
-"""Shipped scenarios (`FILES`) and sweeps (`PLANS`) whose ε is published. This ε is that of the smallest cluster, which
-has the largest ε."""
+"""Shipped scenarios (`FILES`) and sweeps (`PLANS`) with a published ε. The smallest cluster has the largest ε, which is
+the published one."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,8 @@ class CertifiedFigure:
     """One published ε of an exchange.
 
     Attributes:
-        exchange: the exchange whose ε at the learner is published. delta: δ at which ε is stated. where: the table or
-        text that prints ε. target: the ε to be certified; None: the smallest that can be certified.
+        exchange: the exchange with a published ε at the learner. delta: δ of the published ε. where: the table or text
+        that prints ε. target: the ε to certify; None: the smallest ε that can be certified.
     """
 
     exchange: LabelExchange
@@ -57,12 +56,11 @@ class CertifiedFigure:
 
 
 def main(frame: Frame) -> list[Path]:
-    """Writes a certificate for each published ε of the label exchange in a cluster of at most 4,096 users. A
-    certificate is a file that a separate program can verify. Also writes a table of what each certificate claims, and
-    returns the table's file.
+    """Writes a certificate for each published ε of the label exchange in a cluster of at most 4,096 users. Also writes
+    a table of what each certificate claims, and returns the table's file.
 
     Args:
-        frame: where the study runs and writes; a reduced study certifies only examples and small clusters.
+        frame: runs the study and writes its files; a reduced study certifies only examples and small clusters.
     """
     wanted = {_name(figure): figure for figure in figures(frame.small)}
     lines = []
@@ -76,10 +74,10 @@ def main(frame: Frame) -> list[Path]:
 
 
 def figures(small: bool = False) -> Iterator[CertifiedFigure]:
-    """Yields every published ε that is to be certified.
+    """Yields every published ε to certify.
 
     Args:
-        small: whether to yield only examples and the ε of tables for clusters of at most 100 users.
+        small: whether to yield only examples and tables' ε for clusters of at most 100 users.
     """
     for n, alpha, theta, rounds, delta in EXAMPLES:
         yield CertifiedFigure(LabelExchange(n, alpha, theta, rounds), delta, "examples")
@@ -97,9 +95,7 @@ def figures(small: bool = False) -> Iterator[CertifiedFigure]:
 
 
 def _internet_scale() -> Iterator[CertifiedFigure]:
-    """Yields every ε in the table of results/published/internet-scale that is to be certified: those for exchanges in
-    clusters of at most 4,096 users.
-    """
+    """Yields every ε to certify from results/published/internet-scale, for clusters of at most 4,096 users."""
     where = "internet-scale/table.csv"
     table = pd.read_csv(PUBLISHED / where)
     for row in table[(table["part"] == "learner") & (table["at"] <= LARGEST)].to_dict("records"):
@@ -113,14 +109,11 @@ def _internet_scale() -> Iterator[CertifiedFigure]:
 
 
 def _worst(name: str, scenario: Scenario) -> CertifiedFigure:
-    """The published ε of a shipped scenario, or of one point of a sweep, as a value to be certified. It is the
-    learner's ε in the smallest cluster of all replicates. α, θ and δ are those of the scenario.
-
-    Args:
-        name: the name of the scenario or sweep. scenario: a scenario of the label exchange with a given α.
+    """The published ε of a shipped scenario, or of one point of a sweep: the learner's ε in the smallest cluster of all
+    replicates. The scenario is a label exchange with a given α.
     """
     smallest = min(int(Replicate(scenario, r).people().cluster_sizes.min()) for r in range(scenario.replicates))
-    mechanism = cast(LabelExchangeConfig, scenario.mechanism)  # FILES and PLANS are exchanges of a given α
+    mechanism = cast(LabelExchangeConfig, scenario.mechanism)  # FILES, PLANS: exchanges with a given α
     return CertifiedFigure(
         LabelExchange(smallest, cast(float, mechanism.flip_prob), mechanism.sampling_rate),
         scenario.privacy.delta,
@@ -129,7 +122,7 @@ def _worst(name: str, scenario: Scenario) -> CertifiedFigure:
 
 
 def _name(figure: CertifiedFigure) -> str:
-    """The name of the certificate's file, such as n40-a0.1-t0.5-d1e-05.json: n, α, θ, the rounds if several, and δ."""
+    """The certificate's file name; n40-a0.1-t0.5-d1e-05.json stands for n = 40, α = 0.1, θ = 0.5 and δ = 1e-5."""
     e = figure.exchange
     rounds = f"-r{e.rounds}" if e.rounds > 1 else ""
     return f"n{e.cluster_size}-a{e.flip_prob:g}-t{e.sampling_rate:g}{rounds}-d{figure.delta:g}.json"

@@ -1,5 +1,4 @@
-"""Compares the flip probability that the closed form of docs/theorem.md gives with the smallest one that meets a
-privacy target.
+"""Compares the closed form of docs/theorem.md with the smallest flip probability that meets a privacy target.
 
 Run as `python -m analysis.closed_form` or by `make published`; it takes some CPU minutes.
 """
@@ -19,17 +18,13 @@ SEED = 7
 DELTAS = (1e-12, 1e-9, 1e-6, 1e-3, 1e-1)
 SMALLEST, RATES, EPSILONS = 30, (0.01, 1.0), (0.01, 3.0)
 """The smallest number n of users, and the ranges of the sampling rate θ and of ε. Random n, θ and ε are drawn uniformly
-on a logarithmic scale.
-"""
+on a logarithmic scale."""
 SMALL, LOW, HIGH, BETWEEN = "n < 100", "ε < .7 θ", "ε > 1.5 θ", "between"
 REGIMES = (LOW, HIGH, BETWEEN, SMALL)
-"""Names of the groups of targets. Targets with fewer than 100 users are one group. The others are grouped by the ratio
-of ε to θ.
-"""
+"""Names of the groups of targets. Targets with fewer than 100 users are one group. Other targets are grouped by ε/θ."""
 DRAWN = 5_000
-"""Largest number of random targets drawn for each regime (group of targets) and each δ. The first ones that belong to
-the regime are taken.
-"""
+"""Largest number of random targets drawn for each regime (group of targets) and each δ. The first targets that belong
+to the regime are taken."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +38,15 @@ class Target:
 
     @property
     def regime(self) -> str:
-        """The group of targets to which this one belongs: "n < 100" for fewer than 100 users; with more users,
-        according to the ratio of ε to θ, "ε < .7 θ", "ε > 1.5 θ" or "between".
+        """The target's group: "n < 100" for fewer than 100 users. Otherwise ε/θ decides: "ε < .7 θ", "ε > 1.5 θ" or
+        "between".
         """
         ratio = self.epsilon / self.sampling_rate
         return SMALL if self.n < 100 else LOW if ratio < 0.7 else HIGH if ratio > 1.5 else BETWEEN
 
     @property
     def sufficient(self) -> float:
-        """The flip probability α* that the closed form gives as sufficient for this target."""
+        """The flip probability α* of the closed form, which suffices for this target."""
         return sufficient_flip_prob(self.n, self.sampling_rate, self.epsilon, self.delta)
 
     @property
@@ -65,7 +60,7 @@ def main(frame: Frame, targets: int = 8, largest: int = 100_000) -> list[Path]:
     targets. Returns the file of the table.
 
     Args:
-        frame: where the study runs and writes. targets: how many are compared for each regime and δ.
+        frame: runs the study and writes its files. targets: how many are compared for each regime (group) and δ.
         largest: the largest number of users in a target.
     """
     wanted = [t for cell in itertools.product(REGIMES, DELTAS) for t in itertools.islice(_of(*cell, largest), targets)]
@@ -73,13 +68,9 @@ def main(frame: Frame, targets: int = 8, largest: int = 100_000) -> list[Path]:
 
 
 def _of(regime: str, delta: float, largest: int) -> Iterator[Target]:
-    """Yields random privacy targets (n users, θ, ε, δ) of one regime at one δ. n, θ and ε are drawn uniformly on
-    logarithmic scales, in at most 5,000 draws. With 100 users or more, a target is yielded only if the closed form
-    needs less noise for it than randomised response without an exchange.
-
-    Args:
-        regime: "n < 100" for small clusters; for larger ones, according to the ratio of ε to θ, "ε < .7 θ", "ε > 1.5 θ"
-        or "between". delta: δ. largest: the largest n; the smallest is 30.
+    """Yields random privacy targets of one regime (group of targets) at one δ, from at most 5,000 draws. The number n
+    of users (30 to `largest`), θ and ε are drawn uniformly on logarithmic scales. From n = 100 on, a target is yielded
+    only if α* is below 99.9% of the α of randomised response.
     """
     rng = Streams(SEED, 0).generator(f"{regime} {delta:g}")
     for _ in range(DRAWN):
@@ -92,8 +83,8 @@ def _of(regime: str, delta: float, largest: int) -> Iterator[Target]:
 
 
 def _line(target: Target) -> dict[str, object]:
-    """The row of a target in the table, with the flip probability given by the closed form, the smallest one that meets
-    the target, and their ratio.
+    """The target's row in the table: the closed form's flip probability, the smallest one that meets the target, and
+    their ratio.
     """
     smallest = calibrate_flip_prob([target.n], 2, target.sampling_rate, target.epsilon, target.delta)
     return {

@@ -1,7 +1,7 @@
 """Figure 1 of the clustering paper (Esfandiari et al.), with each mechanism at the ε that it really has.
 
-Run as `python -m analysis.clustering_figure1 --data-dir DIR` or by `make published`; a run that was stopped continues
-where it stopped.
+Run as `python -m analysis.clustering_figure1 --data-dir DIR` or by `make published`. The same command continues a
+stopped run.
 """
 
 from collections.abc import Sequence
@@ -27,13 +27,12 @@ PRINTED = "ClusterRR as printed: costs up to 3ε"
 RELATIVE = "accuracy relative to no privacy"
 MEASURES = ("relative_accuracy", "accuracy", "nonprivate_accuracy")
 REDUCED = ('population={kind="digits"}', "clusters.count=20", "replicates=2")
-"""The settings that a test changes: the data set of digits instead of the large ones, fewer clusters, two
-replicates."""
+"""The settings that a test changes: digits instead of the large data sets, fewer clusters, and two replicates."""
 
 
 def main(frame: Frame) -> list[Path]:
-    """Runs the sweep of each panel of the clustering paper's Figure 1. Writes a figure and a table, and returns the
-    paths of both files.
+    """Runs the sweep of each panel of the clustering paper's Figure 1. Writes a figure and a table, and returns both
+    files.
     """
     tables = {name: _points(frame, name) for name in (*PANELS, "clusters")}
     panels = [
@@ -48,7 +47,7 @@ def main(frame: Frame) -> list[Path]:
     note = (
         f"{fewest(tables)} trials a point, bands: 95% intervals. Logistic regression on 50 principal components. "
         "δ = 1.6e-5 (5e-5 for CIFAR-10) for DP-SGD, shuffler and exchange, pure ε elsewhere; label adjacency "
-        "throughout. In brackets: who must be trusted. Dashed: drawn where its paper puts it, not where it belongs. "
+        "throughout. In brackets: who must be trusted. Dashed: at the ε that the paper states, not at the true ε. "
         "Last panel: colours as in the others, a marker for each data set."
     )
     title = "The clustering paper's Figure 1 at honest privacy"
@@ -59,13 +58,12 @@ def main(frame: Frame) -> list[Path]:
 
 
 def _cluster_panel(table: pd.DataFrame, others: Sequence[Panel]) -> Panel:
-    """The last panel: accuracy at ε = 0.5, relative to that without privacy, against the number of clusters. There is a
-    curve for each pair of a data set and a mechanism. The curve's colour shows the mechanism, and its marker shows the
-    data set.
+    """The last panel: accuracy at ε = 0.5, relative to the accuracy without privacy, against the number of clusters.
+    Each curve is for one data set and one mechanism. Its colour shows the mechanism, its marker the data set.
 
     Args:
         table: a row for each combination of swept values, with the columns population (the data set), mechanism,
-        clusters.count and relative_accuracy. others: the other panels, from which each mechanism's colour is taken.
+        clusters.count and relative_accuracy. others: the other panels, which determine each mechanism's colour.
     """
     labels = dict.fromkeys(curve.label for panel in others for curve in panel.curves)
     sets, lines = list(table["population"].unique()), []
@@ -77,13 +75,9 @@ def _cluster_panel(table: pd.DataFrame, others: Sequence[Panel]) -> Panel:
 
 
 def _points(frame: Frame, name: str) -> pd.DataFrame:
-    """The results of the sweep of one panel: a row for each combination of swept values, with the mechanism, its target
-    ε and the mean accuracy with its 95% interval. A reduced study uses the data set of digits, and divides it into the
-    same classes as the panel.
-
-    Args:
-        frame: runs the sweep. name: the name of the panel: "mnist", "fashion-mnist", "cifar-10", "even-odd",
-        "one-against-rest", or "clusters" for the panel against the number of clusters.
+    """The results of one panel's sweep: a row for each combination of swept values. A row has the mechanism, the target
+    ε, and the mean accuracy with its 95% interval. A reduced study uses digits, divided into the panel's classes. name:
+    a key of `PANELS`, or "clusters" for the last panel.
     """
     task = name if name in ("even-odd", "one-against-rest") else "classes"
     return frame.swept(f"{NAME}/{name}.toml", [*REDUCED, f'population.task="{task}"']).points

@@ -1,7 +1,8 @@
 """Compares clusterings on the same users: heterogeneity, size of the smallest cluster, ε and accuracy.
 
-Run it as `python -m analysis.clusterings --data-dir DIR`. Each scenario is run twice: at a fixed probability α of a
-flip, and at the α that a target ε needs. A study that was stopped goes on where it stopped.
+Heterogeneity is how much labels vary within clusters. Each scenario runs twice: at a fixed flip probability α, and at
+the α for a target ε. Run the study as `python -m analysis.clusterings --data-dir DIR`; the same command continues a
+stopped study.
 """
 
 import itertools
@@ -24,15 +25,14 @@ from p2p_sim.scenario import Scenario
 
 NAME, REPLICATES = "clusterings", 10
 USERS, LEAST = 5_000, 36
-"""Number of users of each data set (digits: all that are not held out), and the least number of users of a cluster
-(min_size).
-"""
+"""Number of users of each data set, and the least number of users of a cluster (min_size). The digits data use all
+users that are not held out."""
 COUNTS = (5, 10, 20, 40)
 """Numbers of clusters that the study asks for."""
 MANY = (10_000, 100_000)
 """Numbers of users for which the cost of a clustering is measured."""
 ALPHA, THETA, DELTA, TARGET = 0.1, 0.5, 1e-6, 0.2
-"""α, θ and δ of the exchange, and the ε to which α is calibrated where accuracy is compared."""
+"""α, θ and δ of the exchange, and the target ε for the comparison of accuracy."""
 DATA: dict[str, dict[str, Any]] = {
     "synthetic": {"kind": "synthetic", "users": USERS, "num_clusters": 20, "points_per_cluster": 20},
     "digits": {"kind": "digits"},
@@ -48,33 +48,29 @@ COUNTED: dict[str, dict[str, Any]] = {
     "agglomerative": {"kind": "agglomerative"},
     "balanced": {"kind": "balanced"},
 }
-"""Clusterings that must be told a number of clusters. For each name, the dictionary has the clustering's table in a
-scenario.
-"""
+"""Clusterings that must be told a number of clusters: each name, with the clustering's table in a scenario."""
 DENSE, GIVEN = "HDBSCAN", "given"
-"""The clustering that chooses the number of clusters itself, and the one that is part of the synthetic law."""
+"""`DENSE` chooses the number of clusters itself. `GIVEN` means the clusters that the synthetic law has."""
 MEASURES = (
     "num_clusters", "min_cluster_size", "moved", "heterogeneity", "epsilon_upper", "target_flip_prob",
     "accuracy_at_target",
 )  # fmt: skip
 Task = tuple[str, str, int, int]
-"""One task of the study: the data set, the clustering, the number of clusters asked for (0: none), and the
-replicate.
-"""
+"""A task of the study: the data set, the clustering, the number of clusters asked for (0: none), and the replicate."""
 
 
 def main(frame: Frame, replicates: int = REPLICATES) -> list[Path]:
-    """Runs the exchange under each clustering of each data set; returns the files of a figure and two tables. One table
-    has means with 95% intervals, the other the seconds and memory that each clustering takes.
+    """Runs the exchange under each clustering of each data set. Returns the files of a figure and two tables. One table
+    has means with 95% intervals. The other table has the CPU time and memory of each clustering.
 
     Args:
-        frame: where the study runs and writes. replicates: number of replicates for each data set, clustering and
+        frame: runs the study and writes its files. replicates: number of replicates for each data set, clustering and
         number of clusters.
     """
     counts = (5, 20) if frame.small else COUNTS
     tasks: list[Task] = []
     for source in ("synthetic", "digits") if frame.small else DATA:
-        # only the synthetic law has clusters of its own
+        # only the synthetic law comes with clusters
         ways = [*itertools.product(COUNTED, counts), (DENSE, 0), *[(GIVEN, 0)] * (source == "synthetic")]
         tasks += [(source, *way, replicate) for way in ways for replicate in range(2 if frame.small else replicates)]
     rows = pd.DataFrame(frame.each(partial(_measured, frame.data_dir), tasks))
@@ -89,13 +85,9 @@ def main(frame: Frame, replicates: int = REPLICATES) -> list[Path]:
 
 
 def _measured(data_dir: Path | None, task: Task) -> dict[str, Any]:
-    """Measures one clustering of a data set in one replicate. The returned row has the sizes of clusters, how much
-    labels vary within them (the heterogeneity), and the share of users moved to another cluster. It also has the ε and
-    the accuracy of the label exchange at α = 0.1, and the α and the accuracy at ε = 0.2.
-
-    Args:
-        data_dir: folder of data files. task: names of the data set and the clustering, the number of clusters asked for
-        (0: none), and the replicate.
+    """Measures one clustering of a data set in one replicate. The returned row has cluster sizes, the heterogeneity,
+    and the share of users moved to another cluster. For the label exchange it has ε and accuracy at α = 0.1, and α and
+    accuracy at ε = 0.2. data_dir: folder of data files.
     """
     source, label, count, replicate = task
     scenario = _scenario(source, label, count)
@@ -115,7 +107,7 @@ def _measured(data_dir: Path | None, task: Task) -> dict[str, Any]:
 def _scenario(source: str, label: str, count: int) -> Scenario:
     """The label exchange on a data set under a clustering that is asked for `count` clusters.
 
-    source, label: names of the data set and of the clustering.
+    source: name of the data set. label: name of the clustering.
     """
     clusters = {**COUNTED[label], "count": count} if label in COUNTED else {"kind": label.lower()}
     return Scenario.from_tree(
@@ -133,32 +125,28 @@ def _scenario(source: str, label: str, count: int) -> Scenario:
 
 
 def _moved(scenario: Scenario, replicate: int, data_dir: Path | None) -> float:
-    """Share of users who are moved to another cluster. A user is moved if her cluster has fewer than the 36 users
-    required, so that it is merged into another, or if HDBSCAN first assigns her to no cluster. The share is 0 for
-    balanced clusters, which are never too small.
-
-    Args:
-        scenario: has the data set and the clustering. replicate: decides which users are sampled. data_dir: folder of
-        data files.
+    """The share of users who are moved to another cluster. A cluster with fewer than 36 users is merged into another,
+    and its users are moved. HDBSCAN instead moves users whom it first assigns to no cluster. Balanced clusters are
+    never too small: their share is 0. data_dir: folder of data files.
     """
     case = Replicate(scenario, replicate, data_dir)
     users: Examples = scenario.population.sample(case.places, case.streams).users
     if isinstance(scenario.clusters, HdbscanClusters):
         return float(np.mean(density_clusters(users, scenario.clusters.min_size) < 0))
     if isinstance(scenario.clusters, BalancedClusters):
-        return 0.0  # instead, fewer clusters are made
+        return 0.0  # fewer clusters are made instead
     cluster = scenario.clusters.model_copy(update={"min_size": 1}).assign(users, case.streams)
     return float(np.mean(np.bincount(cluster)[cluster] < LEAST))
 
 
 def _figure(points: pd.DataFrame, frame: Frame) -> Path:
-    """Draws a row of four panels for each data set, and returns the figure's file. The panels show the heterogeneity φ,
-    the number of users in the smallest cluster, ε at α = 0.1, and the accuracy at ε = 0.2, all against the number of
-    clusters. Each clustering has a curve.
+    """Draws a row of four panels for each data set, with a curve for each clustering; returns the figure's file. The
+    panels show the heterogeneity φ, the users in the smallest cluster, ε at α = 0.1, and accuracy at ε = 0.2. The
+    horizontal axis is the number of clusters.
 
     Args:
-        points: a row for each data set, clustering and number of clusters asked for, with the means of these four
-        quantities and of the number of clusters, and their 95% intervals. frame: writes the figure.
+        points: a row for each data set, clustering and number of clusters asked for. A row has means with 95%
+        intervals. frame: writes the figure.
     """
     panels_of = {  # for each measure, the panel's title and whether its scale is logarithmic
         "heterogeneity": ("heterogeneity φ", False),
@@ -182,8 +170,7 @@ def _figure(points: pd.DataFrame, frame: Frame) -> Path:
 
 CLUSTERS, FEATURES, BLOBS = 100, 20, 30
 """For the measurement of cost: the number of clusters asked for, the number of features, and the number of Gaussian
-blobs from which users are drawn.
-"""
+blobs. Users are drawn from the blobs."""
 KINDS: dict[str, KMeansClusters | BalancedClusters] = {
     "k-means": KMeansClusters(count=CLUSTERS),
     "mini-batch k-means": KMeansClusters(count=CLUSTERS, minibatch=True),
@@ -192,8 +179,8 @@ KINDS: dict[str, KMeansClusters | BalancedClusters] = {
 
 
 def cost(task: tuple[str, int]) -> dict[str, Any]:
-    """Measures the cost of one clustering. Its users are drawn from Gaussian blobs of very unequal size. Returns a row
-    with the CPU seconds, the peak of allocated memory, and the sizes of the smallest and largest cluster.
+    """Measures the cost of one clustering on users from Gaussian blobs of very unequal size. Returns a row with the CPU
+    seconds, the peak of allocated memory, and the sizes of the smallest and largest cluster.
 
     Args:
         task: name of the clustering, and number of users.
@@ -204,7 +191,7 @@ def cost(task: tuple[str, int]) -> dict[str, Any]:
     features = (4.0 * rng.normal(size=(BLOBS, FEATURES))[blob] + rng.normal(size=(users, FEATURES))).astype(np.float32)
     people = Examples(features, np.zeros(users, dtype=np.uint8))
     with one_thread():
-        # the first use loads libraries, and is not measured
+        # the first use loads libraries; this time is not measured
         KINDS[label].assign(Examples(features[:CLUSTERS], people.labels[:CLUSTERS]), Streams(1, 0))
         begin = time.process_time()
         sizes = np.bincount(KINDS[label].assign(people, Streams(1, 0)))

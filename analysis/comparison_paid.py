@@ -1,6 +1,6 @@
-"""A comparison of mechanisms in which every choice is paid for: a mechanism's ε also covers the choice of its options.
+"""A comparison of mechanisms in which every choice is paid: a mechanism's ε also covers the choice of its options.
 
-Run as `python -m analysis.comparison_paid --data-dir DIR`; a run that was stopped goes on where it stopped.
+Run as `python -m analysis.comparison_paid --data-dir DIR`; the same command continues a stopped run.
 """
 
 from pathlib import Path
@@ -36,7 +36,7 @@ from p2p_sim.replicate import Replicate, account, exchange, judged, learned_from
 from p2p_sim.tuning import FIRST_RUN, PrivateSearchPlan, planned
 
 RELEASED, REHEARSED, CURATED = "released labels", "a rehearsal on the known law", "private selection by a curator"
-"""What a paid choice can be based on. A choice is paid for if the mechanism's ε covers it."""
+"""The possible bases of a paid choice. A choice is paid if the mechanism's ε covers it."""
 OWN = "as it is"
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "DP-SGD": {
@@ -58,22 +58,21 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
         "20 answers of 30": {"queries": 30, "answers": 20},
     },
 }
-"""Settings from which mechanisms with a curator choose. The first is the setting in `analysis.comparison_second`."""
+"""Settings from which three mechanisms with a curator choose. `OWN` is the setting in `analysis.comparison_second`."""
 MECHANISMS = second.MECHANISMS | SEVERAL
-"""The mechanisms: their names, with their tables in a scenario without ε."""
+"""The mechanisms: each name, with the mechanism's table in a scenario (without ε)."""
 TRUST = {**second.TRUST, "trust nobody": (*second.TRUST["trust nobody"], *SEVERAL)}
-"""Mechanisms, grouped by the party that users must trust: all mechanisms of `analysis.comparison_second`, and exchanges
-with several peers."""
+"""Mechanisms, grouped by the party that users must trust. The exchanges with several peers are added to the mechanisms
+of `analysis.comparison_second`."""
 WAYS = dict.fromkeys((*SETTINGS, "noisy aggregates"), CURATED) | dict.fromkeys(("noise shares", *SEVERAL), REHEARSED)
-"""What the paid choice of a mechanism's options is based on, if not on released labels."""
+"""The basis of a mechanism's paid choice, if the basis is not released labels."""
 MEAN_RUNS = 4.0
-"""Mean number of runs of a private selection."""
+"""Mean number of runs in a private selection."""
 
 
 def way(mechanism: str) -> str:
-    """What the paid choice of a mechanism's settings or learner is based on; "paid" means that the mechanism's ε covers
-    the choice. The basis is "released labels" (the mechanism's own noisy release), "a rehearsal on the known law" (a
-    public synthetic distribution) or "private selection by a curator".
+    """The basis of a mechanism's paid choice: `RELEASED`, `REHEARSED` or `CURATED`. Released labels are the mechanism's
+    own noisy release. A rehearsal uses a public synthetic distribution.
 
     Args:
         mechanism: its name.
@@ -82,13 +81,13 @@ def way(mechanism: str) -> str:
 
 
 def options(base: Scenario, name: str, epsilon: float) -> dict[str, Scenario]:
-    """The options from which a mechanism may choose at its ε: their names, each with a scenario. The first is the
-    default. For three mechanisms with a curator (DP-SGD, LabelDP-Pro, PATE) the options are settings of the mechanism
-    itself. For all others they are learners that can learn from its release.
+    """The options of a mechanism at ε: each name, with a scenario. The first option is the default. DP-SGD, LabelDP-Pro
+    and PATE choose among settings of the mechanism. Other mechanisms choose among learners that can learn from the
+    release.
 
     Args:
-        base: scenario whose mechanism is replaced; its learner is replaced too where learners are the options. name: of
-        the mechanism. epsilon: its target ε.
+        base: the data set's scenario; an option replaces the mechanism, and possibly the learner. name: name of the
+        mechanism. epsilon: target ε of the mechanism.
     """
     table = table_of(MechanismPoint(name, epsilon))
     if name in SETTINGS:
@@ -98,14 +97,13 @@ def options(base: Scenario, name: str, epsilon: float) -> dict[str, Scenario]:
 
 
 def tried(task: Task) -> list[Line]:
-    """A row for each option (a setting of the mechanism, or a learner) of one mechanism at its ε in one replicate. The
-    row has the accuracy on true labels, the ε and δ of the release, and the party that users must trust. This ε does
-    not cover the look at true labels. If the mechanism chooses by its released labels, `shown` is the accuracy
-    estimated from these labels.
+    """A row for each option (a setting or a learner) of one mechanism at its ε in one replicate. A row has the accuracy
+    on true labels, ε and δ of the release, and the party that users must trust. This ε does not cover the use of true
+    labels. If the mechanism chooses by released labels, `shown` is the accuracy estimated from these labels.
 
     Args:
         task: the scenario as a nested mapping, the mechanism's name with its ε, the replicate, the folder of data
-        files, and the names of the options to run (None: all).
+        files, and the options to run (None: all).
     """
     tree, point, replicate, data_dir, wanted = task
     name, every = point.mechanism, options(Scenario.from_tree(tree), *point)
@@ -127,12 +125,12 @@ def tried(task: Task) -> list[Line]:
 
 def selected(task: tuple[PrivateSearchPlan, int, Path | None]) -> Line:
     """The winner of one private selection. A selection makes a random number of runs. Each run trains a randomly drawn
-    option of a mechanism, and only the run with the best noisy score is released. Returns the winner's option as an
-    index, its noisy score and its accuracy, with the number of runs and the ε of the whole selection.
+    option of a mechanism. Only the run with the best noisy score is released. The result has the winner's option (as an
+    index), noisy score and accuracy. It also has the number of runs, and the ε of the whole selection.
 
     Args:
-        task: the plan of the selection (options, noise and law of the number of runs), the replicate (it decides on
-        users and noise), and the folder of data files.
+        task: the plan of the selection, the replicate, and the folder of data files. The plan has the options, the
+        noise and the law of the number of runs. The replicate determines users and noise.
     """
     plan, replicate, data_dir = task
     best: Line = {"score": -float("inf")}
@@ -157,34 +155,32 @@ def accuracy(case: Replicate, people: Population, mechanism: Deployment, outcome
 NAME = "comparison-paid"
 EPSILONS = (0.5, 2.0)
 CHOOSING = 3
-"""Number of the first replicates, which serve free choices and rehearsals by their true labels. Only later replicates
-are reported.
-"""
+"""Number of replicates, at the start, that serve free choices and rehearsals. Only later replicates are reported."""
 USERS = 3_000
-"""Largest number of users of a panel (data set). A data set with a fixed number of users keeps this number."""
+"""Largest number of users of a panel (data set). A data set of fixed size keeps its size."""
 LAW = "synthetic"
-"""The panel whose law is public, so that rehearsals can be made on it."""
+"""The panel with a public law (distribution of users and labels); rehearsals use this panel."""
 DEFAULT, PAID, FREE = "no choice", "paid choice", "free choice"
 
 
 def main(frame: Frame, replicates: int = 8) -> list[Path]:
-    """Compares the mechanisms when the choice of their options (settings or learners) is paid for in ε; returns the
-    files of two tables and two figures. One table has all points, the other what each mechanism's choice costs in
-    accuracy. One figure shows paid choices. The other shows free choices, which look at true labels; no ε covers this
-    look.
+    """Compares the mechanisms if ε also covers the choice of options (settings or learners). Returns the files of two
+    tables and two figures. One table has all points. The other table has the accuracy that each mechanism's choice
+    costs. One figure shows paid choices. The other figure shows free choices, which look at true labels; no ε covers
+    this look.
 
     Args:
-        frame: where the study runs and writes. replicates: of each point; the first 3 of them serve free choices and
-        rehearsals and are not reported.
+        frame: runs the study and writes its files. replicates: number of replicates of each point. The first 3 serve
+        free choices and rehearsals, and are not reported.
     """
     count = CHOOSING + 2 if frame.small else replicates
     bases = {}
     for panel, changes in (REDUCED if frame.small else CHANGES).items():
         base = comparison_base(NAME, panel, changes)
-        users = getattr(base.population, "users", None)  # None for data sets of a fixed number of users
+        users = getattr(base.population, "users", None)  # None for data sets of fixed size
         bases[panel] = base.replace(**{"population.users": min(users, USERS)}) if users else base
     tables = {panel: every(base, frame, count) for panel, base in bases.items()}
-    rehearsal = freely(tables[LAW])  # on the panel whose law is public, so that it costs no ε on other panels
+    rehearsal = freely(tables[LAW])  # its law is public: choosing here costs no ε on other panels
     rows = pd.concat(
         [
             chosen_rows(base, tables[panel], rehearsal, frame, count).assign(panel=panel)
@@ -203,31 +199,30 @@ def main(frame: Frame, replicates: int = 8) -> list[Path]:
 
 
 def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
-    """A row for each mechanism, ε, replicate and option (a setting or a learner), with its accuracy; each option is run
-    at the whole ε, as if the choice cost no ε. All options are run both in the first 3 replicates, which serve to
-    choose options, and in the later ones, which are reported. There is one exception: in later replicates, a mechanism
-    that chooses by a curator's private selection runs only the default and the free choice.
+    """A row with the accuracy for each mechanism, ε, replicate and option (a setting or a learner). Each option runs at
+    the whole ε, as if the choice cost no ε. The first 3 replicates serve to choose, and run all options. Later
+    replicates are reported, and also run all options. There is one exception: with a curator's private selection, later
+    replicates run only the default and the free choice.
 
     Args:
-        base: scenario of the data set. frame: runs the tasks. count: number of replicates, the first 3 among them.
+        base: scenario of the data set. frame: runs the tasks. count: number of replicates, including the first 3.
     """
     points = [MechanismPoint(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
     first = run_points(tried, base, frame, range(CHOOSING), dict.fromkeys(points))
     free, wanted = freely(first), dict[MechanismPoint, Options]()
     for point in points:
-        # a curator's default and free choice are enough here; `selected` runs the paid choice
+        # for a curator's mechanism, `selected` runs the paid choice later
         usual = next(iter(options(base, *point)))
         wanted[point] = tuple(dict.fromkeys((usual, free[point]))) if way(point.mechanism) == CURATED else None
     return pd.concat([first, run_points(tried, base, frame, range(CHOOSING, count), wanted)], ignore_index=True)
 
 
 def freely(rows: pd.DataFrame) -> dict[MechanismPoint, str]:
-    """The free choice for each mechanism and ε: the name of the option (a setting or a learner) with the largest mean
-    accuracy in the first 3 replicates. This choice looks at true labels, and no ε covers this look. The result's keys
-    are pairs of mechanism and ε.
+    """The free choice for each pair of mechanism and ε: the option with the largest mean accuracy in the first 3
+    replicates. A free choice looks at true labels, and no ε covers this look.
 
     Args:
-        rows: one for each mechanism, ε, replicate and option, with its accuracy.
+        rows: one for each mechanism, ε, replicate and option, with the accuracy.
     """
     return chosen(rows[rows["replicate"] < CHOOSING], "option")
 
@@ -237,13 +232,13 @@ def chosen_rows(
 ) -> pd.DataFrame:
     """A row for each mechanism, ε, reported replicate and kind of choice, with the accuracy of the option taken.
     Without a choice the default option is taken. The free choice is the best option by true labels in the first 3
-    replicates; no ε covers this look at true labels. The paid choice is made by released noisy labels, by the
-    rehearsal, or by a private selection within ε.
+    replicates; no ε covers this choice. The paid choice is made by released noisy labels, by the rehearsal, or by a
+    private selection within ε.
 
     Args:
-        base: scenario of the data set. rows: the accuracy of all options that were run. rehearsal: for each mechanism
-        and ε, the best option on the data set whose law is public, so that choosing there costs no ε. frame: runs
-        private selections. count: number of replicates, the first 3 among them.
+        base: scenario of the data set. rows: the accuracy of all options that were run. rehearsal: the best option on
+        the data set with a public law, for each mechanism and ε. frame: runs private selections. count: number of
+        replicates, including the first 3.
     """
     free, reported = freely(rows), rows[rows["replicate"] >= CHOOSING]
     lines: list[dict[str, Any]] = []
@@ -253,8 +248,7 @@ def chosen_rows(
         default = part["option"].iloc[0]
         for choice, option in ((DEFAULT, default), (FREE, favourite)):
             lines += _reported(part[part["option"] == option], point | {"choice": choice})
-        # the paid choice is made by released labels in each replicate, by the rehearsal, or by a private selection in
-        # each replicate
+        # released labels and private selections choose anew in each replicate; a rehearsal chooses once
         paid = point | {"choice": PAID}
         if way(name) == RELEASED:
             lines += _reported(part.loc[part.groupby("replicate")["shown"].idxmax()], paid)
@@ -273,12 +267,8 @@ def chosen_rows(
 
 
 def _reported(part: pd.DataFrame, point: dict[str, Any]) -> list[dict[str, Any]]:
-    """Rows of the table of choices, as dicts: for each row of `part` its replicate, option, accuracy and ε, after the
-    columns of `point`.
-
-    Args:
-        part: rows of one mechanism and ε, one for each replicate. point: columns that all of them share: mechanism,
-        ε and kind of choice.
+    """Rows of the table of choices, as dicts. A row has the columns of `point` (such as mechanism, ε and kind of
+    choice). It also has the replicate, option, accuracy and ε of a row of `part`.
     """
     columns = ["replicate", "option", "accuracy", "epsilon_upper"]
     lines = part[columns].itertuples(index=False, name=None)
@@ -286,11 +276,11 @@ def _reported(part: pd.DataFrame, point: dict[str, Any]) -> list[dict[str, Any]]
 
 
 def points(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row for each data set, ε, mechanism and kind of choice of its options, with the mean accuracy and its 95%
-    interval. The kinds are no choice (the default), paid choice (counted in ε) and free choice (by true labels of other
-    replicates, not counted in ε). `place` is the rank of the row's accuracy among all mechanisms. `price` is the
-    accuracy of the free choice minus the row's accuracy, replicate by replicate; all intervals of prices hold jointly
-    with 95% confidence (Bonferroni's correction).
+    """A row for each data set, ε, mechanism and kind of choice, with the mean accuracy and its 95% interval. The kinds
+    are no choice (the default), paid choice (counted in ε) and free choice (by true labels of other replicates, not
+    counted in ε). `place` is the rank of the accuracy among all mechanisms with the same kind of choice. `price` is the
+    mean difference, within replicates, between the free choice's accuracy and the row's accuracy. All intervals of
+    prices hold jointly with 95% confidence (Bonferroni's correction).
 
     Args:
         rows: one for each data set, ε, mechanism, choice and reported replicate.
@@ -311,9 +301,9 @@ def points(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def prices(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row for each mechanism: how much accuracy the paid choice of its options (counted in ε) loses against the free
-    choice (by true labels, not counted in ε), and how much it gains over no choice. In each replicate, loss and gain
-    are means over data sets and ε. The 95% intervals of all mechanisms hold jointly (Bonferroni's correction).
+    """A row for each mechanism. `price` is the accuracy that the paid choice loses against the free choice. `gain` is
+    the accuracy that the paid choice gains over no choice. Both are means over data sets and ε in each replicate. The
+    95% intervals of all mechanisms hold jointly (Bonferroni's correction).
 
     Args:
         rows: one for each data set (column panel), ε, mechanism, replicate and kind of choice (column choice), with the
@@ -333,12 +323,8 @@ def prices(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw(table: pd.DataFrame, path: Path) -> None:
-    """Draws a figure of the accuracy against ε, with a panel for each data set and a curve for each mechanism.
-
-    Args:
-        table: a row for each data set, ε and mechanism, all with the same kind of choice. It has the columns panel (the
-        data set), choice, mechanism, mechanism.target_epsilon, replicates, accuracy, accuracy_low and accuracy_high.
-        path: file of the figure.
+    """Draws the accuracy against ε, with a panel for each data set and a curve for each mechanism. table: rows of
+    `points` with the same kind of choice. path: file of the figure.
     """
     choice = str(table["choice"].iloc[0])
     choices = {

@@ -1,6 +1,6 @@
-"""The second comparison: every mechanism at equal ε with the best of its learners, and which mechanism leads at each ε.
+"""The second comparison: every mechanism at equal ε with the best of its learners, and the leading mechanism at each ε.
 
-Run as `python -m analysis.comparison_second --data-dir DIR`; a run that was stopped goes on where it stopped.
+Run as `python -m analysis.comparison_second --data-dir DIR`; the same command continues a stopped run.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +32,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
     TREES: {"kind": "boosted_trees"},
     MULTINOMIAL: {"kind": "soft_logistic_regression"},
 }
-"""The learners: their names, with their tables in a scenario."""
+"""The learners: each name, with the learner's table in a scenario."""
 MECHANISMS: dict[str, dict[str, Any]] = {
     "label exchange": {"kind": "label_exchange"},
     "randomised response": {"kind": "randomized_response"},
@@ -47,13 +47,13 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "PATE": {"kind": "pate", "teachers": 60, "queries": 60, "answers": 40, "threshold": 0.4},
     "noisy aggregates": {"kind": "noisy_aggregates"},
 }
-"""The mechanisms: their names, with their tables in a scenario without ε."""
+"""The mechanisms: each name, with the mechanism's table in a scenario (without ε)."""
 SEVERAL: dict[str, dict[str, Any]] = {f"ask {k}": {"kind": "label_exchange", "peers": k} for k in (3, 5)}
-"""Exchanges in which users ask several peers; only `analysis.comparison_paid` runs them."""
+"""Exchanges in which users ask several peers. `analysis.comparison_paid` alone runs these exchanges."""
 _LAW, _SOFT = (PLAIN, FORWARD, COMBINED, TREES), (PLAIN, MULTINOMIAL)
 _CANDIDATES = {
     "label exchange": _LAW,
-    **dict.fromkeys(SEVERAL, (PLAIN,)),  # other learners need the law of one label's noise; a majority has none
+    **dict.fromkeys(SEVERAL, (PLAIN,)),  # other learners must know a single label's flips; a majority mixes labels
     "randomised response": _LAW,
     "RRWithPrior, two stages": (PLAIN, FORWARD),
     "randomised response, shuffled": _LAW,
@@ -74,13 +74,12 @@ Line = dict[str, Any]
 Options = tuple[str, ...] | None
 """Names of learners, or of other options of a mechanism; None: all options."""
 Task = tuple[dict[str, Any], MechanismPoint, int, Path | None, Options]
-"""In this order: a scenario as a nested mapping, with the mechanism at its ε; the mechanism's name with its ε; the
-number of the replicate; the folder of data files; and the options to run.
-"""
+"""In this order: a scenario as a nested mapping, with the mechanism at its ε; the mechanism's name and ε; the number of
+the replicate; the folder of data files; the options to run."""
 
 
 def table_of(point: MechanismPoint) -> dict[str, Any]:
-    """The table `mechanism` of a scenario for one mechanism: its kind and options, and its target ε.
+    """The table `mechanism` of a scenario: the mechanism's kind and options, and its target ε.
 
     Args:
         point: the mechanism's name and its ε.
@@ -89,18 +88,18 @@ def table_of(point: MechanismPoint) -> dict[str, Any]:
 
 
 def candidates(mechanism: str, classes: int) -> tuple[str, ...]:
-    """The learners that can learn from what a mechanism releases; boosted trees only for two classes."""
+    """The learners that can learn from a mechanism's release; boosted trees only for two classes."""
     return tuple(name for name in _CANDIDATES.get(mechanism, (PLAIN,)) if classes == 2 or name != TREES)
 
 
 def learned(task: Task, accounted: bool) -> list[Line]:
     """A row for each learner of the task: the number of users, and the learner's accuracy with and without privacy. All
-    learners learn from one release of noisy labels.
+    learners learn from the same release of noisy labels.
 
     Args:
         task: the scenario as a nested mapping, the mechanism's name with its ε, the replicate, the folder of data
-        files, and the names of the learners (None: all). accounted: whether rows also have the ε of the worst cluster,
-        δ, and the party that users must trust.
+        files, and the names of the learners (None: all). accounted: whether rows also have ε of the worst cluster, δ,
+        and the party that users must trust.
     """
     tree, _, replicate, data_dir, names = task
     case = Replicate(Scenario.from_tree(tree), replicate, data_dir)
@@ -114,7 +113,7 @@ def learned(task: Task, accounted: bool) -> list[Line]:
     for name in names or LEARNERS:
         taught = replace(case, scenario=case.scenario.replace(learner=LEARNERS[name]))
         risk = learn(taught, people, mechanism, outcome).risk
-        # labels are classes here, so that every learner has an error rate
+        # labels are classes here: every learner has an error rate
         accuracy, reference = (1.0 - cast(float, rate) for rate in (risk.error_rate, risk.nonprivate_error_rate))
         lines.append(common | {"learner": name, "accuracy": accuracy, "nonprivate_accuracy": reference})
     return lines
@@ -123,7 +122,7 @@ def learned(task: Task, accounted: bool) -> list[Line]:
 NAME = "comparison-second"
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 CHOOSING = 3
-"""The number of replicates, at the start of a study, that serve to choose learners and name leaders. Only later
+"""Number of replicates, at the start of a study, that serve to choose learners and to name leaders. Only later
 replicates are reported."""
 USERS = 8_000
 """Number of users sampled from MNIST, and from Adult, in each replicate."""
@@ -146,7 +145,7 @@ CHANGES: dict[str, dict[str, Any]] = {
         "clusters": {"kind": "given"},
     },
 }
-"""What each panel changes in scenarios/comparison.toml."""
+"""What each panel (data set) changes in scenarios/comparison.toml."""
 REDUCED: dict[str, dict[str, Any]] = {
     "digits": {"clusters": {"kind": "kmeans", "count": 4, "min_size": 36}},
     "synthetic": {
@@ -154,33 +153,30 @@ REDUCED: dict[str, dict[str, Any]] = {
         "clusters": {"kind": "given"},
     },
 }
-"""The panels of a reduced study, which has only ε = 1, and what they change in scenarios/comparison.toml."""
+"""The panels of a reduced study, and what they change in scenarios/comparison.toml. A reduced study has only ε = 1."""
 _NOBODY, _CURATOR = "trust nobody", "trust a curator with all labels"
 TRUST = FIRST_TRUST | {
     _NOBODY: (*FIRST_TRUST[_NOBODY], "noise shares"),
     _CURATOR: ("DP-SGD", "ClusterRR", "LabelDP-Pro", "PATE", "noisy aggregates", PLR, HISTOGRAM),
 }
-"""Mechanisms, grouped by the party that users must trust, if there is one. This party sees true labels, or noisy labels
-with their owners.
-"""
+"""Mechanisms, grouped by the party that users must trust, if any. This party sees true labels, or noisy labels with
+their owners."""
 ALL, OWN = "all", "its own"
-"""The name of the group of all mechanisms; and the text that stands for the learner in the rows of a mechanism that
-releases a model.
-"""
+"""`ALL` names the group of all mechanisms. `OWN` stands for the learner if a mechanism releases a model."""
 WHOLE = ("DP-SGD", "LabelDP-Pro")
-"""Mechanisms that release a model instead of labels, so that there is no learner to choose."""
+"""Mechanisms that release a model instead of labels: there is no learner to choose."""
 LEADS, BEHIND, OPEN = "leads", "is behind", "not settled"
 KEYS = ("mechanism", EPSILON)
 
 
 def main(frame: Frame, replicates: int = 9) -> list[Path]:
-    """Compares the mechanisms at equal ε, each with the best of its learners; returns the files of a figure and of two
-    tables. One table has a row for each mechanism and ε on each data set. The other has the differences in accuracy
-    between the leader and its rivals on each data set at each ε.
+    """Compares the mechanisms at equal ε, each with the best of its learners. Returns the files of a figure and two
+    tables. One table has a row for each data set, mechanism and ε. The other table has the differences in accuracy
+    between a leader and its rivals.
 
     Args:
-        frame: where the study runs and writes. replicates: number of replicates for each mechanism and ε; the first 3
-        serve to choose learners and name leaders, and are not reported.
+        frame: runs the study and writes its files. replicates: number of replicates for each mechanism and ε. The first
+        3 serve to choose learners and to name leaders, and are not reported.
     """
     count = CHOOSING + 2 if frame.small else replicates
     changes = REDUCED if frame.small else CHANGES
@@ -189,7 +185,7 @@ def main(frame: Frame, replicates: int = 9) -> list[Path]:
     frame.rows(every, study=NAME, choosing=CHOOSING, replicates=count, panels=changes)
     table = pd.concat([_points(part).assign(panel=panel) for panel, part in rows.items()], ignore_index=True)
     table = table[["panel", *table.columns.drop("panel")]]
-    # the first replicates determine the leaders; the other replicates judge them
+    # the first replicates determine the leaders; later replicates judge the leaders
     written = [frame.table("table.csv", table), frame.table("leaders.csv", judged(rows))]
     note = (
         f"Each mechanism with its best learner, chosen on {CHOOSING} replicates that are not shown. Bands: 95% "
@@ -205,7 +201,7 @@ def accuracy_panels(table: pd.DataFrame) -> list[Panel]:
 
     Args:
         table: a row for each point, with the columns panel (the data set), mechanism, mechanism.target_epsilon and
-        accuracy, and accuracy_low and accuracy_high for the bands.
+        accuracy. The columns accuracy_low and accuracy_high give the bands.
     """
     return [
         Panel(
@@ -217,13 +213,12 @@ def accuracy_panels(table: pd.DataFrame) -> list[Panel]:
 
 def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
     """All runs on one data set: a row for each mechanism, ε, replicate and learner, with the accuracy. The first 3
-    replicates, in which learners are chosen, are run with all learners that suit the mechanism. Later replicates, which
-    are reported, are run with the learner that was best in the first 3 replicates, and with one-vs-rest logistic
-    regression. With two classes there are also mechanisms by which a curator or organisations train a model privately;
-    for these there is no learner to choose.
+    replicates run all learners that suit the mechanism. Later replicates run two learners: the best one of the first 3
+    replicates, and one-vs-rest logistic regression. Data sets with two classes also have models that a curator or
+    organisations train privately. Such models have no learner to choose.
 
     Args:
-        panel: name of the data set. frame: runs the tasks. replicates: their number, including the first 3.
+        panel: name of the data set. frame: runs the tasks. replicates: number of replicates, including the first 3.
     """
     base = comparison_base(NAME, panel, (REDUCED if frame.small else CHANGES)[panel])
     points = [MechanismPoint(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
@@ -237,8 +232,7 @@ def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
     rows["chosen"] = [best[point] == learner for point, learner in zip(_points_of(rows), rows["learner"], strict=True)]
     rows["learner"] = rows["learner"].mask(rows["mechanism"].isin(WHOLE), OWN)
     if classes == 2:
-        # these mechanisms release a model for two classes; each is run at each ε in each replicate, without a choice of
-        # learner
+        # these mechanisms release a model for two classes; there is no learner to choose
         tree, epsilons = base.model_dump(mode="json"), [1.0] if frame.small else sorted(EPSILONS)
         tasks = [(tree, epsilons, replicate, frame.data_dir) for replicate in range(replicates)]
         models = pd.DataFrame(chain(*frame.each(partial(model_rows, histogram=panel == "synthetic"), tasks)))
@@ -251,14 +245,13 @@ def run_points(
     function: Callable[[Task], list[Line]], base: Scenario, frame: Frame, replicates: range,
     options: Mapping[MechanismPoint, Options],
 ) -> pd.DataFrame:  # fmt: skip
-    """A table of the rows that a function returns: the function is called for each pair of mechanism and ε in each
-    replicate. The table also has columns for the mechanism and ε.
+    """A table of the rows that a function returns for each pair of mechanism and ε in each replicate. The table also
+    has columns for the mechanism and ε.
 
     Args:
-        function: takes a task (scenario, mechanism and ε, replicate, folder of data files, options) and returns
-        rows. base: the data set's scenario, whose mechanism is replaced. frame: runs the tasks. replicates: the numbers
-        of the replicates that are run. options: by mechanism and ε, the names of the learners or settings to be run;
-        None: all.
+        function: takes a task and returns rows. base: the data set's scenario; its mechanism is replaced. frame: runs
+        the tasks. replicates: the numbers of the replicates to run. options: the learners or settings to run, for each
+        mechanism and ε; None: all.
     """
     runs = [(replicate, point) for replicate in replicates for point in options]
     trees = {point: base.replace(mechanism=table_of(point)).model_dump(mode="json") for point in options}
@@ -271,12 +264,12 @@ def run_points(
 
 
 def chosen(rows: pd.DataFrame, option: str = "learner") -> dict[MechanismPoint, str]:
-    """The learner, or other option, with the largest mean accuracy for each pair of mechanism and ε. If several have
-    the same mean accuracy, the first is taken.
+    """The learner (or other option) with the largest mean accuracy for each pair of mechanism and ε. The first one wins
+    a tie.
 
     Args:
-        rows: one for each mechanism, ε, replicate and learner (or other option), with the accuracy. option: name of the
-        column with the learners, or with the other options to choose from, such as settings of the mechanism.
+        rows: one for each mechanism, ε, replicate and option, with the accuracy. option: name of the column of options:
+        learners, or settings of a mechanism.
     """
     mean = rows.groupby([*KEYS, option], sort=False, as_index=False)["accuracy"].mean()
     best = mean.loc[mean.groupby(list(KEYS), sort=False)["accuracy"].idxmax()]
@@ -284,14 +277,13 @@ def chosen(rows: pd.DataFrame, option: str = "learner") -> dict[MechanismPoint, 
 
 
 def judged(rows: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """Comparisons of leaders with rivals: a row for each data set, ε, group of trust and rival. A group of trust is all
-    mechanisms in which users must trust the same party; all mechanisms together are a group, too. The leader has the
-    largest mean accuracy in the first 3 replicates; the differences are taken in each later replicate, and the interval
-    of their mean gives a verdict. All intervals hold jointly with 95% confidence (Bonferroni's correction for the
-    number of distinct comparisons).
+    """Comparisons of leaders with rivals: a row for each data set, ε, group of trust and rival. In a group of trust,
+    users must trust the same party; all mechanisms together are a group, too. The leader has the largest mean accuracy
+    in the first 3 replicates. The later replicates give the mean difference in accuracy; its interval gives a verdict.
+    All intervals hold jointly with 95% confidence (Bonferroni's correction for the number of distinct comparisons).
 
     Args:
-        rows: for each data set a table with a row for each mechanism, ε, replicate and learner.
+        rows: for each data set, a table with a row for each mechanism, ε, replicate and learner.
     """
     lines = [{"panel": panel, **line} for panel, part in rows.items() for line in _against(part)]
     comparisons = len({(line["panel"], line[EPSILON], line["leader"], line["other"]) for line in lines})
@@ -303,13 +295,9 @@ def judged(rows: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _against(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yields a row for each rival of the leader at each ε and in each group of trust (mechanisms in which users must
-    trust the same party, or all mechanisms). The leader has the largest mean accuracy in the first 3 replicates. The
-    key `each` has an array: the leader's accuracy minus the rival's in each later replicate. Only later replicates are
-    reported.
-
-    Args:
-        rows: the rows of one data set.
+    """Yields a row for each ε, group of trust and rival of the group's leader, on one data set. `judged` explains
+    leaders and groups. The key `each` has an array: the leader's accuracy minus the rival's accuracy in each later
+    (reported) replicate.
     """
     for epsilon, part in rows[rows["chosen"]].groupby(EPSILON):
         cells = part.pivot(index=["reported", "replicate"], columns="mechanism", values="accuracy")
@@ -328,12 +316,9 @@ def _against(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _points(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row for each mechanism and ε on one data set: the chosen learner, its mean accuracy, and its gain over
-    one-vs-rest logistic regression with the same mechanism. Means are over the reported replicates, which had no part
-    in choosing the learner. The gain is NaN for models without a learner.
-
-    Args:
-        rows: one for each mechanism, ε, replicate and learner.
+    """A row for each mechanism and ε on one data set. A row has the chosen learner, the mean accuracy, and the mean
+    gain over one-vs-rest logistic regression with the same mechanism. Means are over the reported replicates, which had
+    no part in the choice. The gain is NaN for models without a learner.
     """
     later = rows[rows["reported"]]
     used = later[later["chosen"]]

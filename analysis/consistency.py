@@ -1,7 +1,7 @@
 """How fast the errors of private rules fall as the number n of points grows. The rules are consistent for every law.
 
-Run as `python -m analysis.consistency`. Each random stream is determined by the law, n and the replicate, so that
-another run gives the same rows.
+Run as `python -m analysis.consistency`. The law (distribution of the points), n and the replicate determine each random
+stream. So another run gives the same rows.
 """
 
 import math
@@ -35,7 +35,7 @@ from p2p_sim.privacy import LabelExchange, calibrate_flip_prob, epsilons
 NAME, EPSILON, SEED = "consistency", 1.0, 2022
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 REPLICATES, FEWER = 60, 20
-"""Number of replicates for each law and n: REPLICATES if n is at most 100,000, FEWER if n is larger."""
+"""Number of replicates for each law and n: `REPLICATES` up to n = 100,000, `FEWER` for larger n."""
 CLASSIFIERS: dict[str, ProductLaw] = {
     "smooth, d = 1": ProductLaw(Sine(2), 1),
     "oscillating, d = 1": ProductLaw(Sine(32), 1),
@@ -54,14 +54,13 @@ THRESHOLD, LABELLED, UNLABELLED = "semi-supervised, (1, n^-2)", 400, 100_000
 
 @dataclass(frozen=True)
 class Measurement:
-    """The value that one rule attains in one replicate of a study, on one law at one n.
+    """The error of one rule in one replicate, on one law at one n.
 
     Attributes:
-        method: name of the rule. value: excess error, half-L1 distance, or error of a threshold, according to the
-        study.
-        epsilon_upper, delta: ε and δ that hold for one example, or for one label if the rule is the exchange.
-        flip_prob, smallest_cell: α of the exchange, and the number of users in its smallest cell; NaN and 0 for other
-        rules.
+        method: name of the rule. value: excess error, half-L1 distance, or error of a threshold, according to `study`.
+        epsilon_upper, delta: ε and δ for one example, or for one label if the rule is the exchange.
+        flip_prob: α of the exchange; NaN for other rules. smallest_cell: number of users in the exchange's smallest
+        cell; 0 for other rules.
     """
 
     study: str
@@ -84,14 +83,14 @@ class Classified(NamedTuple):
 
 
 def main(frame: Frame, sizes: tuple[int, ...] = SIZES, replicates: int | None = None) -> list[Path]:
-    """Measures how fast the errors of private rules fall with the number n of points, on known distributions. The rules
-    are histogram classifiers (the rule PCL, and the label exchange within cells), histogram densities (PCDE), and a
-    rule that learns a threshold. Histograms without privacy are measured for comparison. Returns the files of two
-    figures and a table.
+    """Measures how fast the errors of private rules fall with the number n of points, on known distributions. Three
+    rules are histogram classifiers: PCL, the label exchange within cells, and a histogram without privacy. Densities
+    are estimated by the histogram PCDE, and by a histogram without privacy. One more rule learns a threshold. Returns
+    the files of two figures and a table.
 
     Args:
-        frame: where the study runs and writes. sizes: values of n. replicates: number of replicates for each law and n;
-        None: as published.
+        frame: runs the study and writes its files. sizes: values of n. replicates: number of replicates for each law
+        and n; None: as published.
     """
     tasks = [
         (study, law, n, replicates or (REPLICATES if n <= 100_000 else FEWER))
@@ -112,9 +111,8 @@ def _measure(task: tuple[str, str, int, int]) -> list[Measurement]:
     """All measurements of one task: one for each rule and replicate, with the rule's error, ε and δ.
 
     Args:
-        task: the study, the name of the law of points, the number n of points, and the number of replicates. The study
-        is "excess error" (of classifiers), "half-L1" (distance of estimated densities from the true one) or
-        "threshold".
+        task: the study, the name of the law, the number n of points, and the number of replicates. The study is "excess
+        error" (of classifiers), "half-L1" (distance of estimated densities from the true one) or "threshold".
     """
     study, law, n, replicates = task
     if study == "threshold":
@@ -125,31 +123,24 @@ def _measure(task: tuple[str, str, int, int]) -> list[Measurement]:
 
 
 def _classifier_rows(law: str, n: int, replicates: int) -> list[Measurement]:
-    """The excess errors of three histogram classifiers on n points of one law: a histogram without privacy, the private
-    rule PCL, and the label exchange within cells. There is a row for each classifier in each replicate, with ε and δ.
-    The ε of the exchange is that of the worst cluster of all replicates.
-
-    Args:
-        law: name of the law of points and labels. n: number of points. replicates: number of replicates.
+    """The excess errors of three histogram classifiers on n points of one law, a row for each classifier and replicate.
+    The classifiers are a histogram without privacy, the private rule PCL, and the label exchange within cells. The
+    exchange's ε is the largest over all clusters of all replicates. law: name of the law of points and labels.
     """
-    # α is chosen for clusters of the size `smallest`; a cell is smaller than this with probability at most 1e-7
+    # α is chosen for clusters of `smallest` users; a cell has fewer users with probability at most 1e-7
     dimension = CLASSIFIERS[law].dimension
     smallest = max(2, int(binom.ppf(1e-7, n, even_side(n, dimension) ** dimension)))
     flip_prob = calibrate_flip_prob([smallest], 2, 1.0, EPSILON, n**-2.0)
     runs = [_classified(law, n, replicate, flip_prob) for replicate in range(replicates)]
-    # ε of the exchange is that of the worst cluster of all replicates
+    # the exchange's ε is the largest over all clusters of all replicates
     exchanges = [LabelExchange(size, flip_prob, 1.0) for size in sorted({size for run in runs for size in run.sizes})]
     epsilon = max(bound.epsilon_upper for bound in epsilons(exchanges, n**-2.0))
     return [replace(row, epsilon_upper=epsilon) if row.method == EXCHANGE else row for run in runs for row in run.rows]
 
 
 def _classified(name: str, n: int, replicate: int, flip_prob: float) -> Classified:
-    """The excess errors of three histogram rules in one replicate, and the cluster sizes of the exchange. The rules are
-    a histogram without privacy, the private rule PCL, and the label exchange within cells. The row of the exchange has
-    ε = ∞ for now: the caller fills in the ε of the worst cluster of all replicates.
-
-    Args:
-        name: name of the law of points and labels. n: number of points. replicate: index. flip_prob: α of the exchange.
+    """The excess errors of the three histogram classifiers in one replicate, and the cluster sizes of the exchange. The
+    row of the exchange has ε = ∞ here; the caller fills in the true ε. name: name of the law of points and labels.
     """
     law, streams = CLASSIFIERS[name], Streams(SEED, replicate)
     points, labels = law.draw(n, streams.generator(f"{name} {n}"))
@@ -159,7 +150,7 @@ def _classified(name: str, n: int, replicate: int, flip_prob: float) -> Classifi
     models = {NONPRIVATE: HistogramClassifier(side), VOTES: PCL(EPSILON, side, seed), EXCHANGE: exchange}
     rows = []
     for method, model in models.items():
-        # the rule is constant on cells, so that its excess error under the law is an exact sum over them
+        # the rule is constant on cells: its excess error under the law is an exact sum over cells
         edges = cast(Cubes, model.fit(points, labels).partition_).edges()
         value = law.excess_error(edges, model.predict(box_centres(edges, law.dimension)))
         rows.append(Measurement(
@@ -172,12 +163,9 @@ def _classified(name: str, n: int, replicate: int, flip_prob: float) -> Classifi
 
 
 def _density_rows(name: str, n: int, replicate: int) -> Iterable[Measurement]:
-    """Yields, for one replicate, the half-L1 distances of three density estimates from the true law. The estimates are
-    a histogram without privacy, the private estimate PCDE with its counts divided by their noisy total, and PCDE with
-    its counts divided by n.
-
-    Args:
-        name: name of the law from which the points are drawn. n: number of points. replicate: index.
+    """Yields the half-L1 distances of three density estimates from the true law, in one replicate. One estimate is a
+    histogram without privacy. The other two are the private estimate PCDE: with counts divided by the noisy total, and
+    with counts divided by n. name: name of the law of the points.
     """
     law, streams = DENSITIES[name], Streams(SEED, replicate)
     points = law.draw(n, streams.generator(f"{name} {n}"))
@@ -188,7 +176,7 @@ def _density_rows(name: str, n: int, replicate: int) -> Iterable[Measurement]:
         RAW: PCDE(EPSILON, normalise=False, random_state=seed),
     }
     for method, model in models.items():
-        with warnings.catch_warnings(action="ignore"):  # at small n no cell may pass the threshold; this is no fault
+        with warnings.catch_warnings(action="ignore"):  # at small n, possibly no cell passes the threshold
             model.fit(points)
         value = half_l1(law, model.coordinates_.ravel(), model.cubes_.side, model.heights_)
         epsilon, delta = (math.inf, 0.0) if method == NONPRIVATE else (EPSILON, n**-2.0)
@@ -196,12 +184,9 @@ def _density_rows(name: str, n: int, replicate: int) -> Iterable[Measurement]:
 
 
 def _threshold_row(n: int, replicate: int) -> Measurement:
-    """The error of a private rule that learns a threshold on the line from 400 labelled points and from n points
-    without labels. A point x has the law N(0, 1), and its label is 1 if x >= 0; the error is the probability under this
-    law that the rule is wrong.
-
-    Args:
-        n: number of points without labels. replicate: index.
+    """The error of a private rule that learns a threshold on the line from 400 labelled points and n points without
+    labels. A point x has the law N(0, 1), and its label is 1 if x >= 0. The error is the probability, under this law,
+    that the rule is wrong.
     """
     streams = Streams(SEED, replicate)
     rng = streams.generator(f"threshold {n}")
@@ -218,13 +203,13 @@ def _threshold_row(n: int, replicate: int) -> Measurement:
 
 
 def _figures(points: pd.DataFrame, frame: Frame) -> list[Path]:
-    """Draws two figures with a panel for each law, and returns the paths of their files. One figure shows the excess
-    error of the classifiers, the other the half-L1 distance of the density estimates from the true density. In each
-    panel n is on the horizontal axis, and there is a curve for each rule.
+    """Draws two figures with a panel for each law, and returns both files. One figure shows the excess error of the
+    classifiers. The other figure shows the half-L1 distance of the density estimates from the true density. Each panel
+    has n on the horizontal axis, and a curve for each rule.
 
     Args:
-        points: a row for each study, law, n and rule (column method), with the mean value and its 95% interval, and the
-        number of replicates. frame: writes the figures.
+        points: a row for each study, law, n and rule (column method). A row has the mean value, its 95% interval, and
+        the number of replicates. frame: writes the figures.
     """
     # the note of both figures; a small run has fewer replicates
     count = f"{REPLICATES} replicates a point ({FEWER} above n = 100,000), bands: 95% t-intervals. "

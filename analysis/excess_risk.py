@@ -3,19 +3,20 @@
 Theorem 2 (Algorithm 1, a curator):  C₁ √(d/n)/(1-β) + C₂ |κ| (φ + Kσ/s + Kτ), κ = (λ-β)/(1-β)
 Theorem 4 (label exchange):          C₁ √(d/(θn)) + C₂ φ + C₃ α
 
-There are n users, s of them in each cluster, d points and K labels; C₁, C₂ and C₃ are constants. φ is the heterogeneity
-(how much labels vary within clusters), σ the scale of the noise on counts of labels, τ the least share of a label that
-is released, and λ the probability that a label is redrawn; β corrects the bias of redrawing. θ is the sampling rate and
-α the flip probability.
+There are n users, s of them in each cluster, d points and K labels. C₁, C₂ and C₃ are constants. φ is the
+heterogeneity: how much labels vary within clusters. σ is the scale of the noise on counts of labels. τ is the least
+share of a label that is released. λ is the probability that a label is redrawn. β corrects the bias of redrawing. θ is
+the sampling rate, and α the flip probability.
 
 A law p(y|x), an array (C, P, K), has C clusters of P equally likely points and K labels. A release depends on users'
-labels only through the counts of labels at each point. So releases of billions of users are drawn as counts, which have
-the same law as if users were drawn one by one. The learner minimises the empirical loss over all functions of the
-points; in Algorithm 1, K signed weights replace each label in this loss. At each point the loss depends only on the
-mean weight of each label. The mean weight estimates p(y|x); given this estimate, the excess risk is computed exactly. A
-bound must hold for the worst law. So here the law may depend on the term's parameter: the margins between its labels
-are just small enough for the wrong label to win. The excess squared risk is quadratic near its minimum; so it follows
-the square of a term.
+labels only through the counts of labels at each point. So releases of billions of users are drawn as counts, by the
+exact law of these counts. The learner minimises the empirical loss over all functions of the points. In Algorithm 1, K
+signed weights replace each label in this loss. At each point the loss depends only on the mean weight of each label.
+The mean weight estimates p(y|x). Given this estimate, the excess risk is computed exactly.
+
+A bound must hold for the worst law. So here the law may depend on the term's parameter: the margins between labels are
+just small enough for the wrong label to win. The excess squared risk is quadratic near its minimum. So this risk
+follows the square of a term.
 """
 
 from collections.abc import Iterable
@@ -39,11 +40,10 @@ WORST_MARGIN = 0.75
 
 @dataclass(frozen=True)
 class Simulation:
-    """Draws independent replicates of releases of clusters, and measures what is learned from them.
+    """Draws independent replicates of releases of clusters, and measures what can be learned from these releases.
 
-    R is the number of replicates, C that of clusters, P that of points in each cluster, and K that of labels. A law is
-    an array (C, P, K) of p(y|x) at the points of each cluster; an estimate of it is (R, C, P, K), and an excess risk
-    (R,).
+    R is the number of replicates, C of clusters, P of points in each cluster, and K of labels. A law is an array (C, P,
+    K) of p(y|x). An estimate of a law is an array (R, C, P, K). An excess risk is an array (R,).
     """
 
     replicates: int
@@ -53,18 +53,17 @@ class Simulation:
     def centralised(
         self, law: Floats, size: int, *, lam: float = 1.0, beta: float = 0.0, share_noise: float = 0.0, tau: float = 0.0
     ) -> Floats:
-        """Estimates (R, C, P, K) of p(y|x) in R replicates of Algorithm 1, in which a curator resamples the labels of C
-        clusters. With probability λ each label is replaced by a draw from its cluster's noisy shares of the K labels.
-        The learner then turns each label into K signed weights: it subtracts β times the noisy shares and divides by
-        1-β. If β = λ, this undoes the replacement without bias. The estimate at a point is the mean weight of its
-        users, or 1/K if no user is at the point.
+        """Estimates (R, C, P, K) of p(y|x) by Algorithm 1, in which a curator resamples labels. With probability λ a
+        label is replaced by a draw from the noisy label shares of its cluster. The learner turns each label into K
+        signed weights: it subtracts β times the noisy shares and divides by 1-β. If β = λ, the weights have no bias.
+        The estimate at a point is the mean weight of its users, or 1/K without users.
 
         Args:
             law: p(y|x), (C, P, K). size: number of users of each cluster. lam: λ. beta: β, below 1. share_noise: scale
             of the Laplace noise on shares. tau: τ, the least share that is released.
         """
         truth = self._true_counts(law, size)
-        # q̃: the shares of each cluster's labels, with noise, then clipped
+        # q̃: each cluster's label shares, with noise, then clipped
         share = truth.sum(axis=2) / size
         released = released_distribution(share, self.rng.laplace(size=share.shape) * share_noise, tau)[:, :, None, :]
         # each label is replaced by a draw from q̃ with probability λ
@@ -75,14 +74,13 @@ class Simulation:
         return _mean_weights((counts - beta * users * released) / (1.0 - beta), users)
 
     def exchanged(self, law: Floats, size: int, flip_prob: float = 0.0, sampling_rate: float = 1.0) -> Floats:
-        """Estimates (R, C, P, K) of p(y|x) by the label exchange, in R replicates: at each point the shares of the
-        labels that arrive from its users, or 1/K if none arrives. law: p(y|x), (C, P, K). size: number of users of each
-        cluster. flip_prob: α, the probability of a flip. sampling_rate: θ, the probability that a fetched noisy label
-        is submitted.
+        """Estimates (R, C, P, K) of p(y|x) by the label exchange. The estimate at a point has the shares of the labels
+        that arrive from its users, or 1/K if none arrives. law: p(y|x), (C, P, K). size: number of users of each
+        cluster. flip_prob: α. sampling_rate: θ, the probability that a fetched noisy label is submitted.
         """
         truth = self._true_counts(law, size)
         classes, labels = law.shape[2], truth.sum(axis=2)
-        # a flip with probability α is a fresh draw from all K labels with probability αK/(K-1)
+        # flipping with probability α equals redrawing from all K labels with probability αK/(K-1)
         redrawn = self.rng.binomial(labels, flip_prob * classes / (classes - 1))
         noisy = labels - redrawn + self.rng.multinomial(redrawn.sum(axis=2), np.full(classes, 1.0 / classes))
         # each user submits with probability θ the noisy label of a random user of the cluster
@@ -90,8 +88,8 @@ class Simulation:
         return _mean_weights(self._deal(arrived, noisy[:, :, None, :] / size), arrived[..., None])
 
     def _true_counts(self, law: Floats, size: int) -> NDArray[np.int64]:
-        """How many users of each cluster are at each point and hold each true label, (R, C, P, K), for R replicates, C
-        clusters, P equally likely points in each and K labels.
+        """The numbers (R, C, P, K) of users at each point with each true label. The P points of a cluster are equally
+        likely.
 
         Args:
             law: p(y|x), (C, P, K). size: number of users of each cluster.
@@ -100,18 +98,18 @@ class Simulation:
         return self._deal(self.rng.multinomial(size, points, size=(self.replicates, len(law))), law)
 
     def _deal(self, users: NDArray[np.int64], distribution: Floats) -> NDArray[np.int64]:
-        """How many of `users` draw each label from a distribution of labels; the last axis has the K labels."""
+        """How many of `users` draw each label from a distribution of labels. The last axis has the K labels."""
         return self.rng.multinomial(users, distribution / distribution.sum(axis=-1, keepdims=True))
 
     def named_excess(self, law: Floats, estimate: Floats, named: int = 1) -> Floats:
-        """Excess risk (R,), in R replicates, of a rule that names the `named` labels with the largest estimates at each
-        point, with ties broken at random. The risk is the probability that the true label is not among those named. The
-        excess is over the best choice of equally many labels; with one label this is the excess of the 0-1 loss. It is
-        computed from the true law and averaged over C clusters of P equally likely points.
+        """Excess risk (R,) of naming the `named` labels with the largest estimates at each point, with ties broken at
+        random. The risk is the probability that the true label is not named. The excess is over the best choice of
+        equally many labels. With one label, this is the excess 0-1 risk. The true law gives the risk, averaged over
+        clusters and points.
 
         Args:
-            law: the true p(y|x), (C, P, K), the probability of each of K labels y at each point x. estimate: (R, C, P,
-            K), estimates of these probabilities. named: how many labels are named.
+            law: the true p(y|x), (C, P, K). estimate: estimates of the law, (R, C, P, K). named: number of labels that
+            are named.
         """
         jittered = estimate + 1e-12 * self.rng.random(estimate.shape)
         chosen = np.argpartition(jittered, -named, axis=3)[..., -named:]
@@ -123,8 +121,8 @@ class Simulation:
         return [self.named_excess(law, estimate), squared_excess(law, estimate)]
 
     def pure(self, margin: float, points: int = 8, classes: int = 2) -> Floats:
-        """A law p(y|x), (C, P, K), in which all points of a cluster have the same label distribution: one label is
-        likelier by the margin than all others, which are equally likely. points: P. classes: K.
+        """A law p(y|x), (C, P, K), in which all points of a cluster have the same label distribution. One label is
+        likelier by the margin than all others. The other labels are equally likely. points: P. classes: K.
         """
         law = np.full((self.clusters, points, classes), (1.0 - margin) / classes)
         law[np.arange(self.clusters), :, np.arange(self.clusters) % classes] += margin
@@ -135,9 +133,9 @@ class Simulation:
         return np.broadcast_to(distributions, (self.clusters, *np.shape(distributions)))
 
     def split(self, margin: float, classes: int = 2) -> Floats:
-        """A law p(y|x), (C, 8, K), in which a cluster's points disagree: one of two labels is likeliest at half of its
-        8 points, and the other label at the other half. The law's heterogeneity φ (the mean L1 distance of p(y|x) from
-        its average over the cluster) is the margin.
+        """A law p(y|x), (C, 8, K), in which a cluster's 8 points disagree. One label is likeliest at half of the
+        points, another label at the other half. The law's heterogeneity φ is the mean L1 distance of p(y|x) from its
+        cluster average. Here φ equals the margin.
 
         Args:
             margin: by how much the likeliest label is likelier than the second, 0 to 1 (to 0.8 for K above 2). classes:
@@ -149,42 +147,39 @@ class Simulation:
 
 
 def _mean_weights(total: NDArray[np.generic], users: NDArray[np.int64]) -> Floats:
-    """The mean weight of each label: total weights (..., K) divided by the numbers of users (..., 1); 1/K where there
-    is no user.
-    """
+    """The mean weight of each label: total weights (..., K) over numbers of users (..., 1), or 1/K without users."""
     uniform = np.full(total.shape, 1.0 / total.shape[-1])
     return np.asarray(np.divide(total, users, out=uniform, where=users > 0))
 
 
 def cost_excess(law: Floats, estimate: Floats, cost: float) -> Floats:
-    """Excess risk (R,) of decisions between K = 2 labels, if a false 1 costs t = `cost` and a false 0 costs 1-t. A
-    decision is 1 where the estimate of p(1|x) is above t; the best decision is 1 where p(1|x) itself is above t.
+    """Excess risk (R,) of decisions between K = 2 labels. A false 1 costs t = `cost`, and a false 0 costs 1-t. A
+    decision is 1 where the estimate of p(1|x) is above t. The best decision is 1 where p(1|x) itself is above t.
 
-    law: the true p(y|x), (C, P, 2), at P points of C clusters. estimate: of the law, (R, C, P, 2), in R replicates.
+    law: the true p(y|x), (C, P, 2). estimate: estimates of the law, (R, C, P, 2).
     """
     wrong = (estimate[..., 1] > cost) != (law[..., 1] > cost)
     return np.asarray((wrong * np.abs(law[..., 1] - cost)).mean(axis=(1, 2)))
 
 
 def squared_excess(law: Floats, estimate: Floats) -> Floats:
-    """Excess Brier risk (R,) of estimates of a law: the mean of Σ_y (estimate - p(y|x))² over the points of all
-    clusters.
+    """Excess Brier risk (R,): the mean of Σ_y (estimate - p(y|x))² over the points of all clusters.
 
-    law: the true p(y|x), (C, P, K), at P points of C clusters. estimate: of the law, (R, C, P, K), in R replicates.
+    law: the true p(y|x), (C, P, K). estimate: estimates of the law, (R, C, P, K).
     """
     return np.asarray(((estimate - law) ** 2).sum(axis=3).mean(axis=(1, 2)))
 
 
 class Term:
-    """One term of a bound at V values of its parameter, and the excess risks in which the term may show.
+    """One term of a bound at V values of its parameter, with series of excess risks in which the term may show.
 
     Args:
-        name, title: of the term in figures. x: values of the parameter, (V,).
+        name, title: texts for the term in figures. x: values of the parameter, (V,).
         shape: values of the term for these parameters, with the constant 1, (V,).
-        powers: for each series of excess risks, the power of the term that it may follow; 0: the term should not show.
+        powers: for each series, the power of the term that the excess risk may follow; 0: the term should not show.
         risks: for each value of the parameter, the excess risks (R,) of all series.
 
-    The attribute `series` has the excess risks (V, R) of each series by its name.
+    The attribute `series` has the excess risks (V, R) of each series, by the name of the series.
     """
 
     def __init__(
@@ -199,9 +194,8 @@ WORST, SQUARED = {"0-1 loss, worst margins": 1}, {"squared error": 2}
 
 
 def arrivals(study: Simulation, rates: Floats, sizes: NDArray[np.int64], by_rate: bool) -> Term:
-    """The term √(d/(θn)) of Theorem 4 for d points, n users and sampling rate θ, at several values of n or θ, with the
-    excess risks drawn for each value. No label is flipped and all points of a cluster have the same label distribution
-    (φ = 0), so that the other terms vanish.
+    """The term √(d/(θn)) of Theorem 4 at several values of n or θ, with the excess risks drawn for each value. No label
+    is flipped, and all points of a cluster have the same label distribution (φ = 0). So the other terms vanish.
 
     Args:
         study: draws the releases. rates: values of θ. sizes: number of users of a cluster at each θ. by_rate: True: the
@@ -224,13 +218,12 @@ def arrivals(study: Simulation, rates: Floats, sizes: NDArray[np.int64], by_rate
 
 
 def spread(study: Simulation, values: Floats) -> Term:
-    """The term φ of Theorem 4 at several values of φ, with the excess risks drawn for each. φ is the mean L1 distance
-    of p(y|x) from its average over the cluster. It is above 0 because the likeliest label differs between two halves of
-    a cluster's points. Clusters are so large that sampling has no effect, and no label is flipped, so that the other
-    terms vanish.
+    """The term φ of Theorem 4 at several values of φ, with the excess risks drawn for each value. φ is positive because
+    the likeliest label differs between two halves of a cluster's points. Clusters are so large that sampling has no
+    effect, and no label is flipped. So the other terms vanish.
 
     Args:
-        study: draws the releases. values: of φ.
+        study: draws the releases. values: of φ, the mean L1 distance of p(y|x) from its average over the cluster.
     """
     releases = [(law, study.exchanged(law, LARGE)) for law in map(study.split, values)]
     return Term(
@@ -240,16 +233,16 @@ def spread(study: Simulation, values: Floats) -> Term:
 
 
 def flips(study: Simulation, values: Floats) -> Term:
-    """The term α of Theorem 4 at several values of the flip probability α, with the excess risks drawn for each. All
-    points of a cluster have the same label distribution. So only flips mislead the learner; in one series, the sampling
-    of users does so too.
+    """The term α of Theorem 4 at several values of α, with the excess risks drawn for each value. All points of a
+    cluster have the same label distribution. So only flips mislead the learner. In one series, the sampling of users
+    misleads the learner, too.
 
     Args:
         study: draws the releases. values: of α.
     """
 
     def risks(alpha: float) -> list[Floats]:
-        short = 0.45 * alpha / (1.0 - 2.0 * alpha)  # flips lift p(1|x) = 1/4 - short above the threshold 1/4
+        short = 0.45 * alpha / (1.0 - 2.0 * alpha)  # flips lift p(1|x) = 1/4 - short above 1/4
         costly, easy = study.alike([[0.75 + short, 0.25 - short]] * 8), study.pure(0.8)
         worst = study.pure(WORST_MARGIN * 0.001**0.5 / (1.0 - 2.0 * alpha))
         return [
@@ -265,9 +258,8 @@ def flips(study: Simulation, values: Floats) -> Term:
 
 
 def unbiased_rate(study: Simulation, values: Floats) -> Term:
-    """The term √(d/n)/(1-β) of Theorem 2 (d points, n users) at several values of β, with the excess risks that are
-    drawn for each. Labels are redrawn with probability λ = β and their weights correct this without bias; shares have
-    no noise, and √(d/n) = 0.01.
+    """The term √(d/n)/(1-β) of Theorem 2 at several values of β, with the excess risks drawn for each value. Labels are
+    redrawn with probability λ = β, and their weights correct the bias. Shares have no noise, and √(d/n) = 0.01.
 
     Args:
         study: draws the releases. values: of β, below 1.
@@ -282,11 +274,11 @@ def unbiased_rate(study: Simulation, values: Floats) -> Term:
 
 
 def bias(study: Simulation, pulls: Floats) -> Term:
-    """The term φ|κ| of Theorem 2 at several values of |κ|, with the excess risks drawn for each. κ = (λ-β)/(1-β) is the
-    bias that is left if labels are redrawn with probability λ, and their weights correct too little (β < λ = 0.6) or
-    too much (β > λ = 0.4). Shares have no noise. The margin by which one of two labels is likelier is lower by 0.5 at a
-    quarter of each cluster's points, so that φ = 0.375 · 0.5. At these points the bias makes the wrong label win, by a
-    margin of a tenth of the bias.
+    """The term φ|κ| of Theorem 2 at several values of |κ|, with the excess risks drawn for each value. Labels are
+    redrawn with probability λ. The weights correct too little (β < λ = 0.6) or too much (β > λ = 0.4). κ = (λ-β)/(1-β)
+    is the remaining bias. Shares have no noise. One of two labels is likelier by a margin. At a quarter of each
+    cluster's points the margin is lower by 0.5, so φ = 0.375 · 0.5. At these points the bias makes the wrong label win,
+    by a tenth of the bias.
 
     Args:
         study: draws the releases. pulls: values of |κ|.
@@ -307,9 +299,9 @@ def bias(study: Simulation, pulls: Floats) -> Term:
 
 
 def share_noise(study: Simulation, scales: Floats) -> Term:
-    """The term Kσ/s of Theorem 2 for K = 4 labels at several values of σ/s, the scale of the Laplace noise on a
-    cluster's shares of labels (noise of scale σ on the counts of s users), with the excess risks that are drawn for
-    each. All labels are drawn anew from the noisy shares (λ = 1) without correction (β = 0), and φ = 0.
+    """The term Kσ/s of Theorem 2 for K = 4 labels at several values of σ/s, with the excess risks drawn for each value.
+    σ/s is the scale of the Laplace noise on a cluster's label shares. All labels are drawn anew from the noisy shares
+    (λ = 1) without correction (β = 0), and φ = 0.
 
     Args:
         study: draws the releases. scales: values of σ/s.
@@ -329,8 +321,8 @@ def share_noise(study: Simulation, scales: Floats) -> Term:
 
 
 def classes_count(study: Simulation, counts: NDArray[np.int64]) -> Term:
-    """The factor K of Theorem 2, the number of labels, at several K, with the excess risks drawn for each. Three series
-    have a fixed noise of scale 0.001 on a cluster's shares of labels. A fourth has no noise, but points with the
+    """The factor K of Theorem 2, the number of labels, at several values of K, with the excess risks drawn for each
+    value. Three series have noise of scale 0.001 on a cluster's label shares. A fourth series has no noise, but
     heterogeneity φ = 0.2. All labels are drawn anew from the shares (λ = 1) without correction (β = 0).
 
     Args:
@@ -356,9 +348,9 @@ def classes_count(study: Simulation, counts: NDArray[np.int64]) -> Term:
 
 
 def clipping(study: Simulation, values: Floats) -> Term:
-    """The term Kτ of Theorem 2 for K = 2 labels at several values of τ, the least share of a label that is released,
-    with the excess risks drawn for each. One label never occurs, but is released with share τ. All labels are drawn
-    anew from the released shares (λ = 1) without correction (β = 0).
+    """The term Kτ of Theorem 2 for K = 2 labels at several values of τ, with the excess risks drawn for each value. τ
+    is the least share of a label that is released. One label never occurs, but is released with share τ. All labels are
+    drawn anew from the released shares (λ = 1) without correction (β = 0).
 
     Args:
         study: draws the releases. values: of τ.
@@ -376,8 +368,8 @@ def clipping(study: Simulation, values: Floats) -> Term:
 
 
 def all_terms(study: Simulation, points: int) -> list[Term]:
-    """Every term of the bounds of Theorems 2 and 4 with its excess risks, each at `points` values of its parameter: n,
-    θ, φ, α, 1/(1-β), |κ|, σ/s, K and τ. The values span fixed ranges, such as 0.005 to 0.2 for α, on geometric scales.
+    """Every term of Theorems 2 and 4 with its excess risks, each at `points` values of its parameter. The values span
+    fixed ranges on geometric scales, such as 0.005 to 0.2 for α.
     """
     return [
         arrivals(study, np.ones(points), np.geomspace(160, 160_000, points).astype(int), by_rate=False),
@@ -393,14 +385,16 @@ def all_terms(study: Simulation, points: int) -> list[Term]:
 
 
 def fitted(terms: Iterable[Term], rng: np.random.Generator) -> pd.DataFrame:
-    """How closely measured excess risks follow the terms of the theorems: a row for each term and series (one way of
-    measuring the risk). A row has the log-log slope of the mean risk in the term's parameter, with a 95% interval,
-    fitted where the mean is positive. If the risk may follow a power of the term, the row also has the constant C that
-    minimises Σ (C shape^power/mean - 1)², where `shape` is the value of the term with the constant 1. The row's misfit
-    is the largest |C shape^power/mean - 1|. The 95% interval of C is from resampled replicates.
+    """How closely measured excess risks follow the terms: a row for each term and series (one way of measuring the
+    risk). A row has the log-log slope of the mean risk in the term's parameter, with a 95% interval. The slope is
+    fitted where the mean is positive.
+
+    If the risk may follow a power of the term, the row also has the constant C that minimises Σ (C shape^power/mean -
+    1)². Here `shape` is the term with the constant 1. The misfit is the largest |C shape^power/mean - 1|. The 95%
+    interval of C is from resampled replicates.
 
     Args:
-        terms: with their excess risks. rng: resamples replicates.
+        terms: the terms, with their excess risks. rng: resamples replicates.
     """
     lines = list[dict[str, object]]()
     for term in terms:
@@ -420,11 +414,12 @@ def fitted(terms: Iterable[Term], rng: np.random.Generator) -> pd.DataFrame:
 
 
 def plot_terms(terms: list[Term], table: pd.DataFrame, note: str, path: Path) -> None:
-    """Draws a panel for each term: the excess risk of each series, and its fit as a dashed line; means of 0 are left
+    """Draws a panel for each term: the excess risk of each series, and its fit as a dashed line. Means of 0 are left
     out.
 
     Args:
-        terms: to be drawn. table: their fits, made by `fitted`. note: text below the panels. path: file of the figure.
+        terms: the terms to draw. table: their fits, made by `fitted`. note: text below the panels. path: file of the
+        figure.
     """
     fits = {(line["term"], line["series"]): line for line in table.to_dict("records")}
     # each mark has bars of two standard errors

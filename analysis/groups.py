@@ -1,7 +1,7 @@
 """Who pays for privacy: the accuracy that each group of users loses, for each mechanism on two data sets.
 
-Run as `python -m analysis.groups --data-dir DIR`; it takes approximately 15 CPU minutes. If a run was stopped, the same
-command continues it.
+Run as `python -m analysis.groups --data-dir DIR`; it takes about 15 CPU minutes. The same command continues a stopped
+run.
 """
 
 from collections.abc import Iterator
@@ -32,13 +32,13 @@ FIRST = (
     "randomised response, shuffled", "ClusterRR", "DP-SGD",
 )  # fmt: skip
 MECHANISMS = {name: ALL[name] for name in FIRST}
-"""The mechanisms that run on every panel. For each name, the value is the mechanism's table in a scenario, which has
-its kind and options but no ε."""
+"""The mechanisms that run on every panel (data set): each name, with the mechanism's table in a scenario (without ε).
+"""
 LATER = {name: ALL[name] for name in ("LabelDP-Pro", "PATE", "noisy aggregates", "noise shares")}
 LATER_ON = ("adult", "mnist")
-"""`LATER` has further mechanisms, and `LATER_ON` names the only panels on which they run."""
+"""`LATER` has further mechanisms, which run only on the panels `LATER_ON`."""
 EPSILONS, DRAWN = {"adult": (0.5, 1.0, 4.0), "mnist": (1.0,)}, 1.0
-"""Target values of ε of each panel, and the value that the figure shows."""
+"""Target values of ε of each panel, and the ε of the figure."""
 PANELS: dict[str, dict[str, Any]] = {
     "adult": {
         "population": {"kind": "adult", "users": 20_000},
@@ -71,21 +71,21 @@ MORE, LESS, OPEN = "pays more", "pays less", "not settled"
 
 
 def main(frame: Frame, replicates: int = 10) -> list[Path]:
-    """Measures how much accuracy each group of users (by class, sex, or size of cluster) loses to privacy, for all
-    mechanisms of the project's comparison on the data sets Adult and MNIST. Returns the files of a figure at ε = 1 and
-    of a table with a verdict on whether each group loses more than the other users.
+    """Measures how much accuracy each group of users loses to privacy, for all mechanisms on the data sets Adult and
+    MNIST. A group shares a class, a sex, or a range of cluster sizes. Returns the files of a figure at ε = 1 and of a
+    table. The table has verdicts on whether a group loses more than the other users.
 
     Args:
-        frame: where the study runs and writes; a reduced study uses the breast cancer data. replicates: number of
+        frame: runs the study and writes its files; a reduced study uses the breast cancer data. replicates: number of
         replicates for each combination of data set, mechanism and ε.
     """
     table = pd.DataFrame(_lines(frame, 2 if frame.small else replicates))
     verdicts = _judged(table, joint_confidence(intervals(table)))
     table = pd.concat([table.drop(columns="each"), verdicts], axis="columns")
     note = (
-        f"Each mark: mean loss of a group's accuracy at ε = {DRAWN:g} (that without privacy minus that with it) "
-        f"and its 95% interval over {table['replicates'].min()} replicates. Digits are their own marks, without "
-        "intervals. Left of 0 the group gains."
+        f"Each mark: mean accuracy that a group loses to privacy at ε = {DRAWN:g}, with its 95% interval over "
+        f"{table['replicates'].min()} replicates. Digits are their own marks, without intervals. Left of 0 the group "
+        "gains."
     )
     panels = [
         Marks(TITLES.get((str(panel), str(kind)), f"{panel}: {kind}"), part, "mechanism", "group", LOSS)
@@ -98,8 +98,7 @@ def main(frame: Frame, replicates: int = 10) -> list[Path]:
 
 
 def mechanisms_of(panel: str) -> dict[str, dict[str, Any]]:
-    """The mechanisms compared on a data set: the name of each, with its table in a scenario (its kind and options, but
-    no ε).
+    """The mechanisms compared on a data set: each name, with the mechanism's table in a scenario (without ε).
 
     Args:
         panel: name of the data set: "adult", "mnist", or "breast-cancer" in a reduced study.
@@ -108,13 +107,8 @@ def mechanisms_of(panel: str) -> dict[str, dict[str, Any]]:
 
 
 def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
-    """Yields the rows of the table, one for each data set, mechanism, ε and group of users. A row has means over
-    replicates: of the group's share of users, of its accuracy with and without privacy, and of its loss of accuracy,
-    for which the row also has an interval. The entry `each` is an array over replicates: the accuracy that the group
-    loses to privacy minus the accuracy that all other users lose.
-
-    Args:
-        frame: where the study runs. replicates: number of replicates for each combination of data set, mechanism and ε.
+    """Yields the rows of the table, one for each data set, mechanism, ε and group of users. `_figures` explains most
+    entries.
     """
     for panel, changes in (SMALL if frame.small else PANELS).items():
         base = comparison_base(NAME, panel, changes)
@@ -136,14 +130,9 @@ def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
 
 
 def _figures(part: pd.DataFrame, group: Group) -> dict[str, Any]:
-    """What is measured for one group of users with one mechanism at one ε: the means over replicates of the group's
-    share of users and of its accuracy with and without privacy, and the accuracy it loses to privacy with a 95%
-    interval. The entry `each` is an array over replicates: the accuracy that the group loses minus the accuracy that
-    all other users lose.
-
-    Args:
-        part: the rows of this mechanism and ε, one for each replicate. group: the group, which knows the names of its
-        columns in these rows.
+    """What is measured for one group of users with one mechanism at one ε. The group's share of users, its accuracy
+    with privacy, its accuracy without privacy and its loss of accuracy are means over replicates. The loss has a 95%
+    interval. The entry `each` is an array over replicates: the group's loss minus the loss of all other users.
     """
     return {
         **{name: part[group.column(name)].mean() for name in (SHARE, REFERENCE_ACCURACY, ACCURACY)},
@@ -153,10 +142,9 @@ def _figures(part: pd.DataFrame, group: Group) -> dict[str, Any]:
 
 
 def intervals(table: pd.DataFrame) -> int:
-    """The number of different intervals in the table. Bonferroni's correction for many comparisons uses this number.
-    Each interval is for a difference: how much more accuracy a group of users loses than all other users. If a kind of
-    group (such as sex) has only two groups, the difference for one group is minus that for the other, so that the two
-    count once.
+    """The number of different intervals in the table, for Bonferroni's correction. Each interval is for a difference:
+    how much more accuracy a group loses than all other users. If a kind of group (such as sex) has only two groups,
+    their differences are opposite numbers. The two intervals then count as one.
 
     Args:
         table: a row for each data set, mechanism, ε and group.
@@ -166,7 +154,7 @@ def intervals(table: pd.DataFrame) -> int:
 
 
 def _judged(table: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """For each row, how much more accuracy the group loses than the other users, with an interval and a verdict.
+    """How much more accuracy each row's group loses than the other users, with an interval and a verdict.
 
     The verdict is "pays more", "pays less" or "not settled". table: its column `each` has, for every replicate, the
     group's loss minus the other users' loss. confidence: confidence level of each interval.

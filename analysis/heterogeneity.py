@@ -1,6 +1,7 @@
 """The excess risk of the clustering paper's mechanisms at their true ε, on known laws with several heterogeneities φ.
 
-Run as `python -m analysis.heterogeneity` or by `make published`; a run that was stopped goes on where it stopped.
+φ is how much labels vary within clusters. Run as `python -m analysis.heterogeneity` or by `make published`. The same
+command continues a stopped run.
 """
 
 from pathlib import Path
@@ -19,12 +20,11 @@ REDUCED = ("replicates=2", "population.users=2000")
 
 
 def main(frame: Frame) -> list[Path]:
-    """Measures the excess risk of a curator's ClusterRR with two splits of its ε, of UniformRR and of the label
-    exchange, at each target ε and heterogeneity φ (how much labels vary within clusters). Returns the files of a figure
-    and a table.
+    """Measures the excess risk at each target ε and heterogeneity φ. The mechanisms are a curator's ClusterRR with two
+    splits of its ε, UniformRR, and the label exchange. Returns the files of a figure and a table.
 
     Args:
-        frame: where the study runs and writes.
+        frame: runs the study and writes its files.
     """
     files = ("clustering-mechanisms.toml", "clustering-exchange.toml")
     table = pd.concat([frame.swept(file, REDUCED).points for file in files], ignore_index=True)

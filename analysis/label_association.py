@@ -1,20 +1,21 @@
 """Theorem 5 of the clustering paper (Esfandiari et al.): how well label-private mechanisms report a cluster's labels.
 
-In the label association problem (Definition 2) every cluster holds s examples with distinct labels out of K, and a
-mechanism reports a set of pairs (cluster, label). A pair is true if the cluster holds the label. Precision is the
+In the label association problem (Definition 2) there are K labels. Every cluster holds s examples with distinct labels.
+A mechanism reports a set of pairs (cluster, label). A pair is true if the cluster holds the label. Precision is the
 expected number of true pairs reported, divided by the expected number of pairs reported. Recall is the expected number
-of true pairs reported, divided by the number of all true pairs. By Theorem 5, the precision x recall that a mechanism
-with ε-label privacy can guarantee is at most e^ε s/(K-s).
+of true pairs reported, divided by the number of all true pairs. By Theorem 5, a mechanism with ε-label privacy can
+guarantee at most precision x recall = e^ε s/(K-s).
 
 The exact maximum is found as follows. Average a mechanism over all permutations of the labels (separately in each
-cluster), of the examples and of the clusters. This keeps ε and the guarantees of precision and recall. The probability
-that the averaged mechanism reports the set S for a cluster with labels Y then depends only on ω = |S| and j = |S ∩ Y|.
-A change of one label of Y changes j by at most one. So ε-privacy lets this probability grow by a factor of at most e^ε
-for each step of j. One law of S at a given ω has probabilities proportional to e^(εj). It is ε-private, and its law of
-j stochastically dominates those of all ε-private laws at the same ω. So E j is at most the expectation m(ω) of Fisher's
-noncentral hypergeometric law with odds e^ε. If ω is random, E j is at most E m(ω). Precision x recall is
-(E j)²/(s E ω), and so at most (E m(ω))²/(s E ω). The latter is a convex function of the law of ω. So it is largest if ω
-is a fixed number.
+cluster), of the examples and of the clusters. This keeps ε and the guarantees of precision and recall. Let S be the set
+reported for a cluster with labels Y. The probability of S now depends only on ω = |S| and j = |S ∩ Y|. A change of one
+label of Y changes j by at most one. So ε-privacy lets this probability grow by a factor of at most e^ε for each step of
+j.
+
+Consider a given ω. One law of S has probabilities proportional to e^(εj). This law is ε-private. Under this law, j
+stochastically dominates the j of all ε-private laws. So E j is at most m(ω), the expectation of Fisher's noncentral
+hypergeometric law with odds e^ε. If ω is random, E j is at most E m(ω). Precision x recall is (E j)²/(s E ω), at most
+(E m(ω))²/(s E ω). This bound is a convex function of the law of ω. So the bound is largest if ω is a fixed number.
 """
 
 import math
@@ -33,8 +34,8 @@ Labels = NDArray[np.integer]
 
 
 class Chances(NamedTuple):
-    """Exact probabilities that a label is reported for a cluster: for each of the cluster's s own labels, and for each
-    of the K-s other labels.
+    """Exact probabilities that a label is reported for a cluster. own: for each of the cluster's s own labels. foreign:
+    for each of the K-s other labels.
     """
 
     own: float
@@ -45,25 +46,25 @@ class Chances(NamedTuple):
 class ClusterSubsets:
     """Reports a set S of ω labels for each cluster with labels Y, with probability proportional to e^(ε |S ∩ Y|).
 
-    For the best ω no ε-label private mechanism has a larger precision x recall. As in the label association problem,
-    only data sets whose clusters hold distinct labels count. A change of one label changes |S ∩ Y| by at most one, and
-    the normalising sum is the same for all sets Y, so that the mechanism is ε-label private. For clusters with one
-    label it is subset selection (Ye and Barg 2018).
+    For the best ω, no ε-label private mechanism has a larger precision x recall. All clusters must hold distinct
+    labels, as in the label association problem. A change of one label changes |S ∩ Y| by at most one. The normalising
+    sum is the same for all sets Y. So the mechanism is ε-label private. For clusters with one label it is subset
+    selection (Ye and Barg 2018).
     """
 
     epsilon: float
     subset_size: int
 
     def report(self, labels: Labels, classes: int, rng: np.random.Generator) -> Bools:
-        """Which of the K labels are reported for each cluster, (C, K): for each of C clusters a random set of
-        `subset_size` labels, in which sets with more of the cluster's own labels are likelier.
+        """Which of the K labels are reported for each of C clusters, (C, K). Each cluster gets a random set of
+        `subset_size` labels. Sets with more of the cluster's own labels are likelier.
 
         Args:
             labels: (C, s), the s distinct labels of each cluster's examples, from 0 to K-1. classes: K. rng: generator
             of the draws.
         """
         clusters, size = labels.shape
-        # draw j = |S ∩ Y| by its law, then j of the cluster's labels and ω-j of the others uniformly
+        # draw j = |S ∩ Y| by its law; then draw uniformly j of the cluster's labels, and ω-j other labels
         law = nchypergeom_fisher.pmf(np.arange(size + 1), classes, size, self.subset_size, math.exp(self.epsilon))
         overlap = rng.choice(size + 1, size=clusters, p=law / law.sum())
         keys = rng.random((clusters, classes))  # labels with the ω smallest keys are reported
@@ -74,8 +75,7 @@ class ClusterSubsets:
         return reported
 
     def chances(self, classes: int, size: int) -> Chances:
-        """Exact probabilities that a label is reported for a cluster: for one of the cluster's own labels, and for one
-        of the other labels.
+        """Exact probabilities that a label is reported: one of the cluster's own labels, and one of the other labels.
 
         Args:
             classes: K, the number of labels. size: s, the number of examples in a cluster, with distinct labels.
@@ -86,7 +86,7 @@ class ClusterSubsets:
 
 @dataclass(frozen=True)
 class ExampleSubsets:
-    """Reports for each cluster the union of its examples' reports; each example reports ω labels by subset selection.
+    """Reports for each cluster the union of its examples' reports. Each example reports ω labels by subset selection.
 
     If ω = 1, an example's report is K-ary randomised response.
     """
@@ -105,9 +105,10 @@ class ExampleSubsets:
 
 @dataclass(frozen=True)
 class NoisyHistogram:
-    """Adds Laplace noise of scale 2/ε to the count of each label in each cluster; reports the counts above a threshold.
+    """Adds Laplace noise of scale 2/ε to each label's count in each cluster. Labels with a noisy count of at least the
+    threshold are reported.
 
-    It is ε-label private: one changed label moves two counts by one each, so the counts' L1 sensitivity is 2.
+    The mechanism is ε-label private: one changed label moves two counts by one each, so the L1 sensitivity is 2.
     """
 
     epsilon: float
@@ -127,20 +128,19 @@ Association = ClusterSubsets | ExampleSubsets | NoisyHistogram
 
 
 def largest_product(classes: int, size: int, epsilon: float) -> tuple[float, int]:
-    """The largest precision x recall that a mechanism with ε-label privacy can guarantee, and the best ω, the number of
-    labels that the best mechanism reports for a cluster.
+    """The largest precision x recall that a mechanism with ε-label privacy can guarantee, and the best ω. The best
+    mechanism reports ω labels for a cluster.
 
     A cluster has s = `size` examples with distinct labels out of K = `classes`. The value is exact. As s/K tends to 0,
-    the maximum is asymptotically s/K times e^(2ε)/(4(e^ε-1)) if ε >= ln 2. Otherwise it is asymptotically s/K, which a
-    report of all labels attains.
+    the maximum is asymptotically s/K times e^(2ε)/(4(e^ε-1)) if ε >= ln 2. For smaller ε it is asymptotically s/K,
+    which a report of all labels attains.
     """
     return max((product(ClusterSubsets(epsilon, omega), classes, size), omega) for omega in range(1, classes + 1))
 
 
 def printed_product(classes: int, size: int, epsilon: float) -> float:
-    """The upper bound e^ε s/(K-s) that the clustering paper's proof of Theorem 5 gives for precision x recall.
-    Precision is the share of true pairs (cluster, label) among the reported ones, recall the share of reported pairs
-    among the true ones. A bound above 1 says nothing.
+    """The upper bound e^ε s/(K-s) of precision x recall, from the clustering paper's proof of Theorem 5. A bound above
+    1 says nothing.
 
     Args:
         classes: K, the number of labels. size: s, the number of examples in a cluster, with distinct labels. epsilon: ε
@@ -156,8 +156,8 @@ def product(mechanism: Association, classes: int, size: int) -> float:
 
 
 def best(mechanisms: Iterable[Association], classes: int, size: int) -> Association:
-    """The mechanism with the largest exact precision x recall, for K = `classes` labels and clusters of s = `size`
-    examples.
+    """The mechanism with the largest exact precision x recall, for K = `classes` labels and s = `size` examples a
+    cluster.
     """
     return max(mechanisms, key=lambda mechanism: product(mechanism, classes, size))
 
@@ -165,9 +165,7 @@ def best(mechanisms: Iterable[Association], classes: int, size: int) -> Associat
 def count_pairs(
     mechanism: Association, clusters: int, size: int, classes: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """For each of C = `clusters` simulated clusters, the number of true pairs reported and that of all pairs reported,
-    (2, C).
-    """
+    """The numbers of true pairs reported and of all pairs reported, (2, C), for C = `clusters` simulated clusters."""
     labels = np.argsort(rng.random((clusters, classes)), axis=1)[:, :size]  # distinct in each cluster, uniform
     reported = mechanism.report(labels, classes, rng)
     return np.stack([np.take_along_axis(reported, labels, axis=1).sum(axis=1), reported.sum(axis=1)])
@@ -178,8 +176,8 @@ def measure(
 ) -> dict[str, Mean]:
     """Precision, recall and their product, estimated from at least 2 simulated clusters by ratios of averages.
 
-    The 95% intervals are found by the delta method on logarithms. They are valid for large samples in which at least
-    one true pair is reported.
+    The 95% intervals come from the delta method on logarithms. The intervals are valid for large samples with at least
+    one reported true pair.
     """
     pairs = count_pairs(mechanism, clusters, size, classes, rng).astype(float)
     true, reported = pairs.mean(axis=1).tolist()

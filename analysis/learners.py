@@ -1,7 +1,6 @@
-"""What learners gain by knowing the law of the noise, and how much accuracy the exchange then still loses to randomised
-response.
+"""What learners gain by knowing the law of the noise, and what the exchange then still loses to randomised response.
 
-Run as `python -m analysis.learners`; a run that was stopped goes on where it stopped.
+Run as `python -m analysis.learners`; the same command continues a stopped run.
 """
 
 from pathlib import Path
@@ -23,19 +22,20 @@ REDUCED = {
     "breast-cancer": ("replicates=2",),
     "synthetic": ("replicates=2", "population.users=2000"),
 }
-"""What a test changes in the sweep of each panel."""
+"""What a test changes in each panel's sweep."""
 EXCHANGE, LOCAL, PLAIN = "label exchange", "randomised response", "plain"
 DRAWN = (PLAIN, "forward", "clusters and features")
-"""Learners that the figure shows; the table has all learners."""
+"""Learners in the figure; the table has all learners."""
 
 
 def main(frame: Frame) -> list[Path]:
-    """Compares learners that know the law of the labels' noise ("forward", "clusters and features") with a plain one,
-    on the same releases of the label exchange and of randomised response, at several ε. Returns the files of a figure,
-    a table of all points (ε, mechanism and learner, with accuracy), and a table of differences of accuracies.
+    """Compares learners that know the law of the labels' noise ("forward", "clusters and features") with a plain
+    learner. All learners use the same releases of the label exchange and of randomised response, at several ε. Returns
+    the files of a figure and two tables. One table has the accuracy at all points (ε, mechanism and learner). The other
+    table has differences of accuracies.
 
     Args:
-        frame: where the study runs and writes.
+        frame: runs the study and writes its files.
     """
     sweeps = {name: frame.swept(f"{NAME}/{name}.toml", REDUCED[name]) for name in PANELS}
     tables = {name: sweep.points for name, sweep in sweeps.items()}
@@ -58,9 +58,9 @@ def main(frame: Frame) -> list[Path]:
 def _gaps(rows: pd.DataFrame) -> list[dict[str, object]]:
     """A row for each ε and learner: three differences of accuracy on the same users, with 95% intervals.
 
-    to_plain: randomised response with the plain learner, minus the exchange with this learner.
-    to_same: randomised response minus the exchange, both with this learner.
-    gain: this learner minus the plain learner, both on the exchange.
+    to_plain: randomised response with the plain learner, minus the exchange with the row's learner.
+    to_same: randomised response minus the exchange, both with the row's learner.
+    gain: the row's learner minus the plain learner, both on the exchange.
     """
     lines = []
     error = rows.pivot_table(index=[EPSILON, "replicate"], columns=["mechanism", "learner"], values="error_rate")

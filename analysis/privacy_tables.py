@@ -31,11 +31,10 @@ Rows = Iterator[dict[str, object]]
 DELTA = 1e-6
 SIZES = (100, 1_000, 2_048, 5_000, 20_000, 50_000, 200_000, 1_000_000)
 EXCHANGES = ((0.1, 0.5), (0.05, 0.1), (0.2, 1.0))
-"""Flip probability α and sampling rate θ of the label exchanges in the table brackets.csv."""
+"""Pairs of flip probability α and sampling rate θ in the table brackets.csv."""
 OVERLAY, DEGREES = (1000, 0.1), (10, 20, 50, 100, 200, 400)
-"""OVERLAY: the number n of users and α of random regular overlays (graphs of who may fetch from whom). DEGREES: the
-numbers of neighbours that a user has in them.
-"""
+"""`OVERLAY`: the number n of users and α of random regular overlays. An overlay is a graph of who may fetch from whom.
+`DEGREES`: numbers of neighbours of a user."""
 COMPLETE = ((400, 0.2, 0.1), (1000, 0.1, 0.1), (1000, 0.1, 1.0))
 """n, α and θ of complete overlays, in which each user may fetch from all users."""
 DENSE = (100, 400, 2000)
@@ -52,7 +51,7 @@ AUDITED = ClusterResampling(4, 3, 0.9, 1.0, 0.25, released=True)
 
 def main(frame: Frame) -> list[Path]:
     """Computes every table of ε and δ that the guides quote; returns the tables' files."""
-    # for each table: its function, the function's arguments in the whole study, and its arguments in a test
+    # for each table: a function, and the function's arguments in the whole study and in a test
     tables: dict[str, tuple[Callable[..., Rows], list[Any], list[Any]]] = {
         "brackets": (brackets, [SIZES], [SIZES[:1]]),
         "overlays": (overlays, [OVERLAY[0], DEGREES, 10], [60, DEGREES[:2], 1]),
@@ -72,7 +71,7 @@ def main(frame: Frame) -> list[Path]:
 
 
 def _computed(task: tuple[Any, ...]) -> list[dict[str, object]]:
-    """The rows of one table; task: the function that yields them, and its arguments."""
+    """The rows of one table. task: a function that yields the rows, and the function's arguments."""
     return list(task[0](*task[1:]))
 
 
@@ -82,14 +81,13 @@ def _exchange(n: int, alpha: float, theta: float) -> dict[str, object]:
 
 
 def _ends(bound: PrivacyBound) -> dict[str, object]:
-    """The columns with the lower and the upper end of the interval that is known to contain ε."""
+    """The columns with both ends of the interval that is known to contain ε."""
     return {"epsilon_lower": bound.epsilon_lower, "epsilon_upper": bound.epsilon_upper}
 
 
 def brackets(sizes: Sequence[int]) -> Rows:
     """Rows of a table: both ends of the interval known to contain the learner's ε at δ = 1e-6. There is a row for each
-    number n of users and each of three pairs (α, θ) of flip probability and sampling rate: (0.1, 0.5), (0.05, 0.1) and
-    (0.2, 1).
+    number n of users and each pair (α, θ) in `EXCHANGES`.
 
     The column width is the upper end divided by the lower end, minus 1. The column factor is the upper end divided by
     √(θ/((1+θ)nα)). sizes: the values of n.
@@ -103,10 +101,9 @@ def brackets(sizes: Sequence[int]) -> Rows:
 
 
 def data_sets(n: int, alpha: float = 0.05, epsilon: float = 0.92) -> Rows:
-    """Rows of a table: δ(ε) against the learner for each data set of a label exchange among n users, at the sampling
-    rate
-    θ = 1. A data set is given by a number: how many users besides the target hold label 1. By symmetry, half of these
-    numbers suffice.
+    """Rows of a table: δ(ε) at the learner for each data set of a label exchange among n users. The sampling rate θ is
+    1. A data set is a number: how many users besides the target hold label 1. By symmetry, half of these numbers
+    suffice.
 
     n: number of users. alpha: flip probability. epsilon: ε at which δ is computed.
     """
@@ -118,12 +115,11 @@ def data_sets(n: int, alpha: float = 0.05, epsilon: float = 0.92) -> Rows:
 
 
 def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> Rows:
-    """Rows of a table: the learner's ε at δ = 1e-6 in a cluster of n users, as Lemma 9 of the clustering paper states
-    it and as computed exactly, for two values of n.
+    """Rows of a table: the learner's ε at δ = 1e-6 in a cluster of n users. One ε is by Lemma 9 of the clustering
+    paper, the other ε is exact. One n is the smallest that meets the conditions of Lemma 9. The other n is `largest`.
 
-    The two values are the smallest n that meets the conditions of Lemma 9, and `largest`. Theorem 3 of that paper
-    bounds the learner's ε as well, for its own flip probability and its own δ = 1/n². The column theorem3_from has the
-    smallest n at which this flip probability is at most 1/2, at the sampling rate 1.
+    Theorem 3 of the paper bounds the learner's ε for a flip probability of its own at δ = 1/n². The column
+    theorem3_from has the smallest n at which this flip probability is at most 1/2, for θ = 1.
 
     largest: the larger n. alpha: flip probability. theta: sampling rate.
     """
@@ -137,12 +133,11 @@ def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> Rows:
 
 
 def overlays(users: int, degrees: Sequence[int], sample: int) -> Rows:
-    """Rows of a table: the certified ε of a label exchange on random regular overlays (graphs in which all users have
-    the same number of neighbours, and each fetches from one of hers, all equally likely). The certified ε is the
-    largest among the first `sample` users. There is a row for each number of neighbours, sampling rate θ (0.1, 1) and δ
-    (1e-6, 1e-4). The flip probability α is 0.1.
+    """Rows of a table: the certified ε of a label exchange on random regular overlays. All users have the same number
+    of neighbours, and fetch from a random neighbour. The certified ε is the largest among the first `sample` users.
+    There is a row for each number of neighbours, each θ (0.1 and 1) and each δ (1e-6 and 1e-4). α is 0.1.
 
-    users: number of users. degrees: numbers of neighbours of a user. sample: number of users whose ε is computed.
+    users: number of users. degrees: numbers of neighbours of a user. sample: number of users with a computed ε.
     """
     for degree in degrees:
         graph = nx.random_regular_graph(degree, users, seed=1)
@@ -158,11 +153,10 @@ def overlays(users: int, degrees: Sequence[int], sample: int) -> Rows:
 
 
 def attained(users: int, degrees: Sequence[int]) -> Rows:
-    """Rows of a table: a lower bound of the learner's ε on random regular overlays (every user fetches from one of her
-    neighbours), and on the complete overlay. The bound is attained by a data set and an event of what the learner sees.
-    The target is a badly placed user: few users fetch her label, but each of them fetches it often. The bound is
+    """Rows of a table: a lower bound of the learner's ε on random regular overlays and on the complete overlay. A data
+    set and an event attain this bound. The target is a badly placed user, explained at `worst_placed`. The bound is
     computed by sampling; it is too large with probability at most 1e-9. There is a row for each number of neighbours,
-    sampling rate θ (0.1, 1) and δ (1e-6, 1e-4). α is 0.1.
+    each θ (0.1 and 1) and each δ (1e-6 and 1e-4). α is 0.1.
 
     users: number of users of the overlay. degrees: numbers of neighbours of a user.
     """
@@ -179,9 +173,8 @@ def attained(users: int, degrees: Sequence[int]) -> Rows:
 
 def worst_placed(table: sparse.csr_array, flip_prob: float, theta: float) -> Fetchers:
     """The fetchers of one user, the target: the users who may fetch her noisy label. The result holds α and, for each
-    fetcher, θ times the probabilities of fetching from the target and from each other user. The target is the user for
-    whom the sum of the squared probabilities of fetching from her is largest: few users fetch her label, but each of
-    them fetches it often.
+    fetcher, θ times the fetch probabilities. Few users fetch the target's label, but often: the sum of squared
+    probabilities of fetching from her is the largest of all users.
 
     Args:
         table: (n, n) sparse; table[i, j] is the probability that user i fetches from user j. flip_prob: α. theta: θ.
@@ -194,7 +187,7 @@ def worst_placed(table: sparse.csr_array, flip_prob: float, theta: float) -> Fet
 
 
 def complete(exchanges: Sequence[tuple[int, float, float]]) -> Rows:
-    """Rows of a table: the bound of ε that holds for any fetch distribution, and the exact ε, on complete overlays.
+    """Rows of a table: two values of ε on complete overlays, the bound for any fetch distribution and the exact ε.
 
     exchanges: n, α and θ of each overlay.
     """
@@ -203,11 +196,11 @@ def complete(exchanges: Sequence[tuple[int, float, float]]) -> Rows:
 
 
 def _against_exact(table: Floats, alpha: float, theta: float) -> dict[str, object]:
-    """Two columns with the learner's ε at δ = 1e-6. epsilon_upper is the bound for a table of fetch probabilities,
-    which holds for every user. epsilon_exact is the exact ε if all n users fetch from everybody with probability 1/n.
+    """Two columns with the learner's ε at δ = 1e-6. epsilon_upper is the bound for a table of fetch probabilities; it
+    holds for every user. epsilon_exact is the exact ε if all fetch probabilities are 1/n.
 
-    table: (n, n), the probability that user i (row) fetches from user j (column). alpha: flip probability. theta:
-    sampling rate.
+    table: (n, n); row i has user i's probabilities of fetching from each user. alpha: flip probability. theta: sampling
+    rate.
     """
     return {
         "epsilon_upper": FetchDistribution(table, alpha, theta).epsilon(DELTA).epsilon_upper,
@@ -216,10 +209,10 @@ def _against_exact(table: Floats, alpha: float, theta: float) -> dict[str, objec
 
 
 def dense(sizes: Sequence[int], alpha: float = 0.1) -> Rows:
-    """Rows of a table: the bound of ε at δ = 1e-6 for three tables of fetch probabilities, beside the exact ε for
-    uniform probabilities. The three tables are the uniform one itself ("same"), uniform probabilities over all users
-    except oneself ("others"), and uniform probabilities disturbed by up to 20% and normalised ("disturbed"). The
-    sampling rates are θ = 0.1 and 1.
+    """Rows of a table: a bound of ε at δ = 1e-6 for three tables of fetch probabilities. The exact ε for uniform
+    probabilities stands beside it. The table "same" is uniform. The table "others" is uniform over all users except
+    oneself. The table "disturbed" is the uniform one, disturbed by up to 20% and normalised. The sampling rates are θ =
+    0.1 and 1.
 
     sizes: numbers n of users. alpha: flip probability.
     """
@@ -235,11 +228,11 @@ def dense(sizes: Sequence[int], alpha: float = 0.1) -> Rows:
 
 
 def rounds(n: int, epsilon: float = 1.2) -> Rows:
-    """The row of a table: the true δ(ε) of two rounds in which users repeat their noisy labels, and the δ that
-    composition claims.
+    """The row of a table: the true δ(ε) of two rounds in which users repeat their noisy labels, and the δ by
+    composition.
 
-    Composition needs fresh noise in each round. Here the noise is not fresh, and the δ that composition claims is too
-    small. The sampling rate θ is 1.
+    Composition needs fresh noise in each round. Repeated noise is not fresh, and the δ by composition is too small. The
+    sampling rate θ is 1.
     """
     exchange, claimed = LabelExchange(n, 0.1, 1.0), 0.0
     for ones in range(n):
@@ -251,10 +244,10 @@ def rounds(n: int, epsilon: float = 1.2) -> Rows:
 
 
 def resampled(cases: Sequence[tuple[int, float, float, float]]) -> Rows:
-    """Rows of a table about noisy labels of two classes, which a curator releases without the clusters' label
-    distributions. A row has both ends of the interval known to contain ε, and the pure ε (at δ = 0). The curator
-    computes the shares of both labels in a cluster of n users, adds Laplace noise of scale σ/n, and makes every share
-    at least τ. Each label is replaced with probability λ by a draw from these shares.
+    """Rows of a table about a curator who releases noisy labels of two classes, but no label distributions of clusters.
+    A row has both ends of the interval known to contain ε, and the pure ε (at δ = 0). The curator computes the shares
+    of both labels in a cluster of n users. She adds Laplace noise of scale σ/n, and raises every share to at least τ.
+    With probability λ a label is replaced by a draw from these shares.
 
     cases: n, σ, τ and λ of each row.
     """
@@ -267,10 +260,8 @@ def resampled(cases: Sequence[tuple[int, float, float, float]]) -> Rows:
 
 
 def resampled_classes(cases: Sequence[tuple[int, int, float, float, float, float]]) -> Rows:
-    """Rows of a table about noisy labels of three classes or more, which a curator releases without the clusters' label
-    distributions. A row has an upper bound of ε, and the pure ε (at δ = 0). The curator computes the shares of the
-    labels in a cluster of n users, adds Laplace noise of scale σ/n, and makes every share at least τ. Each label is
-    replaced with probability λ by a draw from these shares.
+    """Rows of a table about the curator of `resampled`, with three classes or more. A row has an upper bound of ε, and
+    the pure ε (at δ = 0).
 
     cases: n, the number K of classes, λ, σ, τ and δ of each row.
     """
@@ -294,9 +285,9 @@ def released() -> Rows:
 
 
 def audited(trials: int) -> Rows:
-    """The row of a table about the curator of the clustering paper's Algorithm 1, for one small cluster with three
-    labels whose noisy distribution is released. The row has a lower bound of ε that an attack proves, the certified
-    pure ε, and the ε that the paper's Theorem 1 prints. The printed ε is too small.
+    """The row of a table about the curator of the clustering paper's Algorithm 1, for a small cluster with three
+    labels. The noisy label distribution is released. The row has a lower bound of ε that an attack proves, and the
+    certified pure ε. It also has the ε of the paper's Theorem 1, which is too small.
 
     Args:
         trials: number of clusters that the attack draws for each value of the target's label.

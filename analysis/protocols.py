@@ -34,32 +34,30 @@ NAME = "protocols"
 EXCHANGE, THREE, FIVE, PUSH, GOSSIP = "label exchange (ask 1)", "ask 3", "ask 5", "pushed labels", "gossip averaging"
 SHUFFLER, RESPONSE = "trusted shuffler", "randomised response"
 ASKED = {EXCHANGE: 1, THREE: 3, FIVE: 5}
-"""Protocols in which users ask peers, with the number of peers that each user asks."""
+"""Protocols in which users ask peers, each with the number of peers that a user asks."""
 DELTA, FLIP_PROB, MEMBERS = 1e-5, 0.2, 5
-"""δ, α and the number of users in a coalition, for the table of views. A view is what an observer of a protocol
-sees.
-"""
+"""δ, α and the number of users in a coalition, for the table of views. A view is what an observer sees."""
 SIZES, RATES = (20, 200, 2_000), (1.0, 0.1)
 """Cluster sizes of the table of views, and the sampling rates of both tables."""
 TRIALS, ERROR = 1_000_000, 1e-9
-"""`TRIALS`: number of runs of an attack for each label of its target; a quarter as many pilot runs come before.
+"""`TRIALS`: number of runs of an attack for each label of its target. A quarter as many pilot runs come before.
 `ERROR`: probability that the attack's bound is wrong."""
 TARGET = 0.5
-"""Certified ε of every protocol against the learner, in the comparison at equal ε."""
+"""The certified ε at the learner, for every protocol in the comparison at equal ε."""
 Bools = NDArray[np.bool_]
 Draw = Callable[[np.random.Generator, int, int], NDArray[np.int64]]
-"""A function of a generator, a number of runs, and the target's label; it returns what an observer counts in each run.
-"""
+"""A function of a generator, a number of runs, and the target's label. The function returns what an observer counts in
+each run."""
 
 
 def learner_counts(way: str, size: int, rate: float, others: int) -> Draw:
-    """A function draw(rng, trials, label) that returns an array (trials,): how many ones a protocol's learner receives
-    from a cluster in each run, if the target holds `label`. Users flip labels with probability 0.2.
+    """A function draw(rng, trials, label): how many ones a protocol's learner receives from a cluster in each run,
+    (trials,). The target holds `label`. Users flip labels with probability 0.2.
 
     Args:
-        way: the protocol's name: pushed labels (each user sends hers to another user, and all arrive), or a label
-        exchange in which users ask 1, 3 or 5 peers and submit the majority. size: users of the cluster. rate: the
-        sampling rate θ, for exchanges. others: how many users besides the target hold label 1.
+        way: the protocol's name. `PUSH`: each user sends her label to another user, and all labels arrive. A key of
+        `ASKED`: users ask 1, 3 or 5 peers and submit the majority. size: users of the cluster. rate: the sampling rate
+        θ, for keys of `ASKED`. others: how many users besides the target hold label 1.
     """
 
     def draw(rng: np.random.Generator, trials: int, label: int) -> NDArray[np.int64]:
@@ -75,9 +73,8 @@ def learner_counts(way: str, size: int, rate: float, others: int) -> Draw:
 
 
 def known_label(reached: float) -> Draw:
-    """A function draw(rng, trials, label) that returns an array (trials,): what an observer sees of the target in each
-    run. This is 1 plus the target's noisy label, or 0 if the observer did not get this label. The label is flipped with
-    probability 0.2.
+    """A function draw(rng, trials, label): what an observer sees of the target in each run, (trials,). This is 1 plus
+    the target's noisy label, or 0 if the observer did not get this label. The label is flipped with probability 0.2.
 
     Args:
         reached: the probability that the observer gets the noisy label.
@@ -93,8 +90,8 @@ def known_label(reached: float) -> Draw:
 def attacked(draws: list[Draw], trials: int, seed: int) -> float:
     """The largest lower bound of ε at δ = 1e-5 that an attack proves on one of several data sets; 0 if it proves none.
     The attack chooses a cut on separate pilot runs. Then it compares how often a count is at least (or at most) this
-    cut under the target's two labels. Both probabilities have Clopper-Pearson bounds, so that the result is too large
-    with probability at most 1e-9, for all data sets and both kinds of event together.
+    cut under the target's two labels. Both probabilities have Clopper-Pearson bounds. The result is too large with
+    probability at most 1e-9, for all data sets and both kinds of event together.
 
     Args:
         draws: for each data set a function draw(rng, trials, label) that returns counts (trials,). trials: number of
@@ -114,9 +111,9 @@ def attacked(draws: list[Draw], trials: int, seed: int) -> float:
 
 
 def _event(counts: NDArray[np.int64], cut: int, label: int) -> Bools:
-    """In which runs the event of an attack occurs, (trials,). For `label` = 1 the event is that the count an observer
-    sees is at least the cut, for `label` = 0 that it is at most the cut. `label` is the target's label that makes the
-    event likelier, not the label that she holds in these runs.
+    """In which runs the event of an attack occurs, (trials,). For `label` = 1 the event is a count of at least the cut.
+    For `label` = 0 the event is a count of at most the cut. The event is likelier if the target holds `label`. In these
+    runs she may hold the other label.
     """
     return counts >= cut if label else counts <= cut
 
@@ -124,13 +121,9 @@ def _event(counts: NDArray[np.int64], cut: int, label: int) -> Bools:
 def _proof(likelier: Bools, rarer: Bools, level: float) -> float:
     """The lower bound of ε that an event proves from its probabilities under the target's two labels.
 
-    The bound is ln((p - δ)/q), where p is a lower bound of the larger one of these probabilities, and q an upper bound
-    of the smaller one.
-
-    Args:
-        likelier, rarer: whether the event occurred in each run, under the label that makes it likelier and under the
-        other.
-        level: error probability of each bound.
+    The bound is ln((p - δ)/q). p is a lower bound of the larger probability, and q an upper bound of the smaller
+    probability. likelier, rarer: whether the event occurred in each run, under the label with the larger probability
+    and under the other label. level: error probability of each bound.
     """
     hits, trials = int(likelier.sum()), likelier.size
     low = beta.ppf(level, hits, trials - hits + 1) if hits else 0.0
@@ -146,7 +139,7 @@ def views(task: tuple[str, int, float, int]) -> dict[str, Any]:
     """
     way, size, rate, trials = task
     requests, alone = ASKED.get(way, 1), local_epsilon(FLIP_PROB)
-    # a peer who asked the target, or to whom she sent her label, knows whose label it is
+    # a peer who gets the target's label knows its owner
     missed = 1.0 - 1.0 / size
     reached = {"peer": 1.0 - missed**requests, "coalition": 1.0 - missed ** (requests * MEMBERS), "eavesdropper": 1.0}
     exchange = way == EXCHANGE
@@ -168,7 +161,7 @@ def views(task: tuple[str, int, float, int]) -> dict[str, Any]:
 
 
 def _learner(way: str, size: int, rate: float) -> Accountant | None:
-    """The accountant of what a protocol's learner sees; None if no ε is known except that of a single noisy label.
+    """The accountant (computes ε) of a protocol's learner; None if only the ε of a single noisy label is known.
 
     way: the protocol's name. size: users of the cluster. rate: the sampling rate.
     """
@@ -203,13 +196,11 @@ COLUMNS = ("num_users", "min_cluster_size", "excess_risk_loss", "epsilon_upper",
 
 
 def learned(task: tuple[str, dict[str, Any], int, Path | None]) -> list[dict[str, Any]]:
-    """A row for each protocol and sampling rate in one replicate, with its accuracy, ε and traffic. Every protocol is
-    run twice: once with the flip probability 0.2, and once with the noise that gives the certified ε = 0.5 at the
-    learner.
+    """A row for each protocol and sampling rate in one replicate, with accuracy, ε and traffic. Every protocol runs
+    twice: with the flip probability 0.2, and with the noise for a certified ε = 0.5 at the learner.
 
     Args:
-        task: the name of the data set, its scenario as a nested mapping, the number of the replicate, and the folder of
-        data files.
+        task: the name of the data set, its scenario as a nested mapping, the replicate, and the folder of data files.
     """
     panel, tree, replicate, data_dir = task
     base, rows = Scenario.from_tree(tree), list[dict[str, Any]]()
@@ -217,7 +208,7 @@ def learned(task: tuple[str, dict[str, Any], int, Path | None]) -> list[dict[str
     for equal, usual in ((SAME_NOISE, {"flip_prob": FLIP_PROB}), (SAME_EPSILON, {"target_epsilon": TARGET})):
         for way, mechanism in MECHANISMS.items():
             for rate in RATES if way in ASKED else (1.0,):
-                # pushed labels get the α of the shuffled labels, which ran just before and are equally private
+                # pushed labels get the α of the shuffler, which ran just before and is equally private
                 noise = {"flip_prob": shuffled} if way == PUSH else usual
                 rated = {"sampling_rate": rate} if way in ASKED else {}
                 engine = "processes" if way == PUSH else "events"
@@ -234,11 +225,11 @@ def learned(task: tuple[str, dict[str, Any], int, Path | None]) -> list[dict[str
 
 
 def gains(rows: pd.DataFrame) -> pd.DataFrame:
-    """A table with a row for each data set, choice of noise, protocol and sampling rate. A row has the mean accuracy,
-    and its mean gain over the label exchange with one peer and θ = 1.
+    """A row for each data set, choice of noise, protocol and sampling rate. A row has the mean accuracy, and the mean
+    gain over the label exchange with one peer and θ = 1.
 
-    Gains compare results of the same replicate. rows: the results, a row for each data set (column panel), choice of
-    noise (column equal), protocol, sampling rate and replicate.
+    Gains compare results of the same replicate. rows: the results, with the columns panel (data set), equal (choice of
+    noise), protocol, sampling_rate and replicate.
     """
     first = rows[(rows["protocol"] == EXCHANGE) & (rows["sampling_rate"] == 1.0)]
     paired = first.set_index(["panel", "equal", "replicate"])["accuracy"]
@@ -257,10 +248,10 @@ def gains(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def main(frame: Frame, replicates: int = 10) -> list[Path]:
-    """Compares protocols without a server at equal noise and at equal ε; returns the files of two tables and a figure.
+    """Compares protocols without a server at equal noise and at equal ε. Returns the files of two tables and a figure.
 
     Args:
-        frame: where the study runs and writes. replicates: number of replicates of each protocol on each data set.
+        frame: runs the study and writes its files. replicates: number of replicates of each protocol on each data set.
     """
     trials, sizes, panels, count = TRIALS, list(SIZES), list(PANELS), replicates
     if frame.small:
@@ -280,11 +271,7 @@ def main(frame: Frame, replicates: int = 10) -> list[Path]:
 
 def _drawn(lines: pd.DataFrame, frame: Frame) -> Path:
     """Draws how much accuracy each protocol loses on each data set, compared with the label exchange with one peer. One
-    panel is at equal noise, the other at equal ε. Returns the figure's file.
-
-    Args:
-        lines: the mean gains over that exchange, a row for each data set (column panel), comparison (column equal),
-        protocol and sampling_rate, with the columns gain, gain_low, gain_high and replicates. frame: writes the figure.
+    panel is at equal noise, the other panel at equal ε. Returns the figure's file. lines: rows of `gains`.
     """
     rivals = lines[(lines["sampling_rate"] == 1.0) & (lines["protocol"] != EXCHANGE)]
     losses = rivals.assign(loss=-rivals["gain"], loss_low=-rivals["gain_high"], loss_high=-rivals["gain_low"])

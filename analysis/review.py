@@ -1,7 +1,7 @@
-"""A referee's hour: commands check the project's claims again, and one page shows a verdict on each claim.
+"""Checks the project's claims again by commands, and writes one page with a verdict on each claim.
 
-Run as `python -m analysis.review` or `make review`; it takes under an hour on two cores. It writes
-build/review/index.html, and ends with status 1 if a verdict is not as published.
+Run as `python -m analysis.review` or `make review`; the review takes under an hour on two cores. The page is
+build/review/index.html. The exit status is 1 if a verdict is not as published.
 """
 
 import argparse
@@ -49,9 +49,8 @@ TESTS: dict[str, tuple[str, str]] = {
     "intervals of accuracy from released labels cover the truth": ("utility", "learning/test_released_accuracy"),
     "every number in the documentation comes from a command": ("documentation", "docs/test_numbers"),
 }
-"""Claims of this project, each with the kind of its evidence and the files of its tests. Some tests plant mistakes on
-purpose, and check that the mistakes are found.
-"""
+"""Claims of this project. Each has the kind of its evidence and the files of its tests. Some tests plant mistakes on
+purpose, and check that the project finds these mistakes."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,8 @@ class ReviewLine:
 
 
 Step = Callable[[Path], Iterator[ReviewLine]]
-"""A part of the review: a function that takes the folder of the page and yields lines of the page."""
+"""A part of the review: a function that takes the folder of the page and yields lines of the page. Some parts leave the
+folder unused."""
 STYLE = (
     "body{font:16px/1.5 sans-serif;max-width:80rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}"
     "table{border-collapse:collapse}td,th{border:1px solid #767676;padding:.3rem .6rem;text-align:left}"
@@ -80,10 +80,9 @@ STYLE = (
 
 
 def papers_claims(work: Path) -> Iterator[ReviewLine]:
-    """A line for each numbered claim of the papers, evaluated again and compared with docs/papers.md.
+    """Checks each numbered claim of the papers again, and compares the verdict with docs/papers.md.
 
-    Each claim is evaluated on many cases; the verdict is that it holds or that it fails. work: folder for temporary
-    files, not used here.
+    Yields one line for each claim. A claim is evaluated on many cases; the verdict is "holds" or "fails".
     """
     row = r"^\| .+? \| (.+?) \|.*\| (holds|fails) \|$"
     published = dict(re.findall(row, PAPERS.read_text(encoding="utf-8"), re.MULTILINE))
@@ -99,10 +98,9 @@ def papers_claims(work: Path) -> Iterator[ReviewLine]:
 
 
 def certificates(work: Path) -> Iterator[ReviewLine]:
-    """A line for all published certificates; the program that checks them shares no code with the rest of the project.
+    """Checks all published certificates by a program that shares no code with the rest of the project.
 
-    A certificate is a file from which a printed ε of the label exchange can be proved. work: folder of the page; not
-    used here.
+    Yields one line. A certificate is a file from which a printed ε of the label exchange can be proved.
     """
     files = sorted((PUBLISHED / "certificates").glob("*.json"))
     bad = [path.name for path in files if _status([str(ROOT / VERIFIER), str(path)])]
@@ -114,7 +112,7 @@ def certificates(work: Path) -> Iterator[ReviewLine]:
 
 
 def truth(work: Path) -> Iterator[ReviewLine]:
-    """A line for 300 random bounds, each an ε at a δ, which are compared with results of arithmetic with 50 digits."""
+    """Compares 300 random bounds, each an ε at a δ, with results of arithmetic with 50 digits; yields one line."""
     command = ["-m", "tests.validation.truth", "--points", "300", "--seed", "7"]
     good = _status(command) == 0
     verdict = "no bound is below the truth" if good else "a bound is below the truth"
@@ -122,10 +120,9 @@ def truth(work: Path) -> Iterator[ReviewLine]:
 
 
 def tests(work: Path) -> Iterator[ReviewLine]:
-    """A line for each claim of this project that tests show.
+    """Runs the tests that show this project's own claims.
 
-    The claims are about ε, simulation, audits, accuracy and documentation; the tests of each are run again. work:
-    folder of the page; not used here.
+    Yields one line for each claim. The claims are about ε, simulation, audits, accuracy and documentation.
     """
     for claim, (kind, names) in TESTS.items():
         files = [f"tests/{name}.py" for name in names.split()]
@@ -138,10 +135,10 @@ def tests(work: Path) -> Iterator[ReviewLine]:
 
 
 def figure(work: Path) -> Iterator[ReviewLine]:
-    """A line for the comparison of all mechanisms, run again at reduced size.
+    """Runs the comparison of all mechanisms again at reduced size.
 
-    The study compares accuracy at equal ε. Its new figure is shown beside the published one. work: folder of the page,
-    into which the new figure goes as reduced.png.
+    The study compares accuracy at equal ε. Yields one line. The new figure goes to the folder `work` as reduced.png.
+    The page shows the new figure beside the published one.
     """
     drawn = comparison.main(Frame(work / "figure", work / "work", workers=1, small=True))
     next(path for path in drawn if path.suffix == ".png").replace(work / "reduced.png")
@@ -155,13 +152,13 @@ STEPS: tuple[Step, ...] = (papers_claims, certificates, truth, tests, figure)
 
 
 def review(work: Path, steps: tuple[Step, ...] = STEPS) -> list[ReviewLine]:
-    """Runs all parts of the review, printing a line for each claim. Writes the page of verdicts to index.html and its
-    lines to review.json, and returns the lines.
+    """Runs all parts of the review and prints a line for each claim. Writes the page of verdicts to index.html and the
+    page's lines to review.json. Returns the lines.
 
     Args:
-        work: the folder of both files and of the parts' own files. steps: the parts, each a function that takes this
-        folder and yields lines: one for each claim, with its evidence, its verdict, and whether the verdict is as
-        published. By default there are five: claims of the papers, certificates, exact arithmetic, tests, and a figure.
+        work: the folder of both files, and of files that the parts write. steps: the parts. Each is a function that
+        takes this folder and yields a line for each claim, with evidence and verdict. By default there are five: claims
+        of the papers, certificates, exact arithmetic, tests, and a figure.
     """
     lines: list[ReviewLine] = []
     work.mkdir(parents=True, exist_ok=True)
@@ -179,16 +176,16 @@ def review(work: Path, steps: tuple[Step, ...] = STEPS) -> list[ReviewLine]:
 
 
 def page(lines: list[ReviewLine], work: Path) -> str:
-    """The page as HTML: a row for each claim, marked if its verdict is not as published, and the figure drawn again
-    beside the published one.
+    """The page as HTML, with a row for each claim. A row is marked if its verdict is not as published. The new figure
+    stands beside the published one.
 
-    work: the folder with the figure that was drawn again.
+    work: the folder with the new figure.
     """
     bad = sum(not line.good for line in lines)
     summary = (
         f"{bad} of {len(lines)} verdicts are not as published" if bad else f"all {len(lines)} verdicts are as published"
     )
-    # every text is escaped, since a verdict may hold the output of a command
+    # every text is escaped, because a verdict may hold the output of a command
     body = "".join(
         f'<tr class="{"good" if line.good else "bad"}"><td>{"✓" if line.good else "✗ differs"}</td>'
         + "".join(f"<td>{html.escape(text)}</td>" for text in (line.kind, line.claim, line.verdict))
@@ -219,8 +216,10 @@ def _status(command: list[str]) -> int:
 
 
 def main() -> int:
-    """Runs the review and writes its page; returns the exit status, 1 if a verdict is not as published."""
-    parser = argparse.ArgumentParser(description="Runs a referee's hour and writes one page.", allow_abbrev=False)
+    """Runs the review and writes its page. Returns the exit status: 1 if a verdict is not as published, else 0."""
+    parser = argparse.ArgumentParser(
+        description="Checks the project's claims again and writes one page of verdicts.", allow_abbrev=False
+    )
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "review", help="where the page goes")
     out = parser.parse_args().out
     lines = review(out)

@@ -17,18 +17,18 @@ from p2p_sim.privacy import Floats
 from p2p_sim.sweeps import SweepPlan, run_point
 
 RUNS = {"quickstart": ("quickstart.toml", ()), "batch": ("network/batch.toml", ("population.users=120",))}
-"""For each scenario, by its name: its file, and the settings that a reduced study, as in tests, changes besides the
-number of replicates."""
+"""For each scenario's name, its file, and settings that a reduced study (as in tests) changes. A reduced study also
+changes the number of replicates."""
 PHI, USERS = "population.heterogeneity", "population.users"
 COLUMNS = (PHI, "num_users", "flip_prob", "delta", "epsilon_upper", "epsilon_times_upper", "epsilon_local")
 MEASURES = ("accuracy", "nonprivate_accuracy", "excess_risk", "excess_risk_floor")
 
 
 def main(frame: Frame) -> list[Path]:
-    """Runs the shipped scenarios quickstart and batch, and the shipped sweeps over the heterogeneity φ and over the
-    number n of users. Returns the files of two tables. table.csv has a row for each point with its ε, accuracy and
-    excess risk. fits.csv has the constants, with intervals, of curves fitted to the excess risk of the sweeps. The
-    curves are two formulas in φ, and a power of n.
+    """Runs the shipped scenarios quickstart and batch, and two shipped sweeps: over the heterogeneity φ and over the
+    number n of users. Returns the files of two tables. table.csv has a row for each point (combination of swept
+    values), with ε, accuracy and excess risk. fits.csv has the constants of curves fitted to the excess risk of the
+    sweeps, with intervals. The curves are two formulas in φ, and a power of n.
 
     Args:
         frame: where the study runs and writes.
@@ -54,14 +54,14 @@ def main(frame: Frame) -> list[Path]:
 
 
 def _towards_floor(plan: SweepPlan, table: pd.DataFrame, risk: Floats) -> list[dict[str, object]]:
-    """How fast the excess risk approaches its floor as the number n of users grows, as one row of the table of fitted
-    curves. Its value is the slope of ln d against ln n, where d is the mean distance |excess risk - floor|; low and
-    high are the ends of the slope's interval. The row also has the sweep's name. The floor is the excess risk that
-    infinitely many exchanged labels would leave, computed exactly.
+    """How fast the excess risk approaches its floor as the number n of users grows: one row of the table of fitted
+    curves. Let d be the mean distance |excess risk - floor|. The row has the slope of ln d against ln n, with the ends
+    of the slope's interval. The floor is the excess risk that infinitely many exchanged labels would leave, computed
+    exactly.
 
     Args:
         plan: the plan of the sweep, which has the sweep's name. table: one line for each point, with n and the floor.
-        risk: the excess risk, a row for each point and a column for each replicate.
+        risk: the excess risk, with a row for each point and a column for each replicate.
     """
     distance = np.abs(risk - table["excess_risk_floor"].to_numpy(float)[:, None])
     slope = log_log_slope(table[USERS].to_numpy(float), distance)

@@ -37,7 +37,7 @@ More = ParamSpec("More")
 
 
 class Swept(NamedTuple):
-    """A sweep that was run: its plan, and its rows, one for each replicate of each point."""
+    """The plan of a sweep that was run, and a row for each replicate of each point (combination of swept values)."""
 
     plan: SweepPlan
     rows: pd.DataFrame
@@ -50,8 +50,8 @@ class Swept(NamedTuple):
 
 @dataclass(frozen=True)
 class Frame:
-    """Where and how a study runs. Every study is a function that takes a frame; the frame runs its work and writes its
-    files.
+    """Where and how a study runs. Every study is a function that takes a frame. The frame runs the study's work and
+    writes the study's files.
 
     Attributes:
         out: folder of figures, tables, rows and manifests.
@@ -67,14 +67,15 @@ class Frame:
     small: bool = False
 
     def swept(self, file: str, reduced: Sequence[str] = (), keep: bool = True) -> Swept:
-        """Runs the missing replicates of a sweep that a file describes; returns its plan and all its rows.
+        """Runs the missing replicates of a sweep that a file describes. Returns the sweep's plan and all rows.
 
         Args:
             file: path below scenarios/sweeps.
-            reduced: settings that make the base scenario small, such as "replicates=2". They are used only in a reduced
-            study, which also leaves out axes that run over data sets, and takes fewer values of other axes.
-            keep: whether the table of rows and the manifest are copied to the frame's output folder, into a folder of
-            the sweep's name.
+            reduced: settings that make the base scenario small, such as "replicates=2". Only a reduced study uses these
+            settings. A reduced study with such settings also leaves out axes over data sets, and takes fewer values of
+            other axes.
+            keep: whether the table of rows and the manifest are copied to the output folder, into a folder of the
+            sweep's name.
 
         Raises:
             RunFailed: a replicate failed.
@@ -85,7 +86,7 @@ class Frame:
         return Swept(plan, self.planned(plan, Path(file).stem, keep))
 
     def planned(self, plan: SweepPlan, name: str, keep: bool = True) -> pd.DataFrame:
-        """Runs the missing replicates of a planned sweep; returns all its rows.
+        """Runs the missing replicates of a planned sweep. Returns all rows of the sweep.
 
         Args:
             plan: the sweep. name: the name of the sweep's folder in `work` and in `out`.
@@ -107,15 +108,14 @@ class Frame:
         return load_results(work)
 
     def each(self, function: Callable[[Task], Result], tasks: Iterable[Task], alone: bool = False) -> list[Result]:
-        """The results of a function for all tasks, in the order of the tasks; results on disk are not computed again.
-        The name of a result's file is a hash of three things: the function with the arguments that a
-        `functools.partial` fixes, the text of the function's module, and the task. If one of them changes, the result
-        is computed again; a change of another module has no such effect. Remove the folder `work` to compute everything
-        again.
+        """The results of a function for all tasks, in the order of the tasks. Results on disk are not computed again.
+        The name of a result's file is a hash of three things: the function with its fixed arguments, the text of the
+        function's module, and the task. If one of these changes, the result is computed again. A change of another
+        module has no such effect. Remove the folder `work` to compute everything again.
 
         Args:
-            function: a function of a module, or a `partial` of one. tasks: values that can be hashed and pickled.
-            alone: whether tasks run one after another in this process, as for measurements of time.
+            function: a function of a module, or a `functools.partial` of one. tasks: values that can be hashed and
+            pickled. alone: whether tasks run one after another in this process, as for measurements of time.
         """
         folder, tasks = self.work / "tasks", list(tasks)
         folder.mkdir(parents=True, exist_ok=True)
@@ -123,7 +123,7 @@ class Frame:
         version = joblib.hash((function, module.read_text(encoding="utf-8")))
         files = [folder / f"{joblib.hash((version, task))}.pickle" for task in tasks]
         missing = {path: task for path, task in zip(files, tasks, strict=True) if not path.is_file()}
-        # each result is written as soon as it is computed, so that a stopped study loses only the tasks under way
+        # each result is written at once, so that a stopped study loses only the tasks under way
         if alone or self.workers == 1:
             with threadpool_limits(1):
                 for path, task in missing.items():
@@ -136,12 +136,12 @@ class Frame:
         return [pickle.loads(path.read_bytes()) for path in files]
 
     def path(self, name: str) -> Path:
-        """The path of a file in `out`; the folder is created if need be."""
+        """The path of a file in `out`. The folder is created if it does not exist."""
         self.out.mkdir(parents=True, exist_ok=True)
         return self.out / name
 
     def table(self, name: str, rows: pd.DataFrame | Iterable[dict[str, Any]], form: str = "%.6g") -> Path:
-        """Writes rows as a CSV file in `out`; returns its path.
+        """Writes rows as a CSV file in `out`. Returns the file's path.
 
         Args:
             name: the file's name. rows: the table's rows. form: the format of numbers, in printf's style.
@@ -154,9 +154,9 @@ class Frame:
         self, panels: Mapping[str, pd.DataFrame], columns: Sequence[str], measures: Sequence[str],
         name: str = "table.csv",
     ) -> Path:  # fmt: skip
-        """Writes the points of all panels as one CSV file in the output folder, a row for each point; returns the
-        file's path. The columns are the panel's name, `columns`, the number of replicates, and then three for each
-        measure m: m (the mean), m_low and m_high (the ends of its 95% interval).
+        """Writes the points of all panels as one CSV file in the output folder, with a row for each point. Returns the
+        file's path. The columns are the panel's name, `columns`, the number of replicates, and three columns for each
+        measure m. Column m has the mean; m_low and m_high have the ends of the mean's 95% interval.
 
         Args:
             panels: for each panel's name, a table with a row for each point. A wanted column that the table lacks is
@@ -171,32 +171,31 @@ class Frame:
         self, draw: Callable[Concatenate[Content, Path, More], None], content: Content, name: str,
         *args: More.args, **options: More.kwargs,
     ) -> Path:  # fmt: skip
-        """Draws a figure in the output folder by calling draw(content, path, *args, **options); returns the figure's
-        path.
+        """Draws a figure in the output folder by draw(content, path, *args, **options). Returns the figure's path.
 
         Args:
-            draw: function that draws. content: what the figure shows, such as a list of panels; any type that `draw`
-            takes. name: the name of the figure's file. args, options: further arguments of `draw`.
+            draw: function that draws. content: what the figure shows, such as a list of panels. name: the name of the
+            figure's file. args, options: further arguments of `draw`.
         """
         path = self.path(name)
         draw(content, path, *args, **options)
         return path
 
     def rows(self, rows: pd.DataFrame, /, **manifest: object) -> None:
-        """Writes two files in the output folder, for a study that runs tasks instead of a sweep: rows.parquet with its
-        rows, and manifest.json, which says how the rows were made.
+        """Writes two files in the output folder: rows.parquet with a study's rows, and manifest.json, which says how
+        the rows were made. For a study that runs tasks instead of a sweep.
 
         Args:
-            rows: the study's rows. manifest: keys and values of the manifest, such as the name, the seed and settings;
-            of any type that JSON can hold.
+            rows: the study's rows. manifest: keys and values of the manifest, such as the name, the seed and settings.
+            The values have types that JSON can hold.
         """
         rows.to_parquet(self.path(TABLE), index=False)
         self.path(MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 
 def comparison_base(study: str, panel: str, changes: Mapping[str, Any]) -> Scenario:
-    """The scenario of scenarios/comparison.toml with the changes of a panel. Its name joins the names of the study and
-    the panel.
+    """The scenario of scenarios/comparison.toml with the changes of a panel. The scenario's name joins the names of the
+    study and the panel.
 
     changes: for each key of the scenario that changes, its new value or table.
     """
@@ -205,28 +204,25 @@ def comparison_base(study: str, panel: str, changes: Mapping[str, Any]) -> Scena
 
 
 def with_ends(name: str, mean: Mean) -> dict[str, float]:
-    """A mean as columns of a table: `name` is its value, and name_low and name_high are the ends of its interval."""
+    """A mean as columns of a table: `name` has the value, name_low and name_high have the ends of the interval."""
     return {name: mean.value, name + LOW: mean.low, name + HIGH: mean.high}
 
 
 def joint_confidence(intervals: int) -> float:
-    """The confidence that each of several intervals needs so that all of them hold together with 95% confidence
-    (Bonferroni).
-    """
+    """The confidence level of each interval at which all intervals hold together with 95% confidence (Bonferroni)."""
     return 1.0 - (1.0 - 0.95) / intervals
 
 
 def means(
     rows: pd.DataFrame, keys: Sequence[str], values: str | Sequence[str], worst: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """One row for each point, with the number of replicates (column replicates). For each column c of `values` the row
-    has the mean over replicates as c, and the ends of its 95% t-interval as c_low and c_high; for each column of
-    `worst` it has the largest value.
+    """One row for each point, with the number of replicates (column replicates). For each column c of `values`, column
+    c has the mean over replicates. Columns c_low and c_high have the ends of the mean's 95% t-interval. For each column
+    of `worst`, the row has the largest value.
 
     Args:
         rows: one for each point and replicate. keys: columns that name a point, at least two. values: names of the
-        columns of which means are taken, or a single name. worst: names of the columns of which the largest value is
-        taken.
+        columns to average, or a single name. worst: names of the columns with largest values.
     """
     lines, columns = [], [values] if isinstance(values, str) else values
     for point, part in rows.groupby(list(keys), dropna=False, sort=False):
@@ -243,8 +239,7 @@ def fewest(tables: Mapping[str, pd.DataFrame], column: str = "replicates") -> in
 
 
 def command(name: str, study: Callable[..., list[Path]]) -> None:
-    """Runs a study from the command line, and prints the files that it writes; an expected error is printed in one
-    line.
+    """Runs a study from the command line, and prints the written files. An expected error is printed in one line.
 
     Args:
         name: the study's name. study: the study's function, which takes a frame. If the function has a parameter
@@ -273,10 +268,10 @@ def command(name: str, study: Callable[..., list[Path]]) -> None:
 
 
 def _thin(axis: Axis) -> Axis:
-    """An axis for a reduced study: two of its values, or all if they have labels or are fewer than three.
+    """An axis for a reduced study, with two values. An axis with labels or with fewer than three values keeps all.
 
-    The two values lie a quarter of the list's length from its two ends. On a logarithmic axis they are the first value
-    and twice the first value.
+    Each of the two values lies a quarter of the list's length from one end. On a logarithmic axis the values are the
+    first value and twice the first value.
     """
     if axis.log is not None:
         return axis.model_copy(update={"log": (axis.log[0], 2.0 * axis.log[0], 2)})
@@ -289,8 +284,8 @@ def _thin(axis: Axis) -> Axis:
 
 def curves(table: pd.DataFrame, x: str, y: str, group: str, dashed: Sequence[str] = ()) -> list[Curve]:
     """Curves for a figure, one for each value of a column of groups, in the order of the table. A curve has its points
-    in ascending order of x. If the table has the ends of the 95% intervals, the curve shows the intervals as a band;
-    the names of the columns with these ends are the name of y followed by _low or _high.
+    in ascending order of x. The curve shows a band if the table has the ends of 95% intervals. The columns with these
+    ends have the name of y followed by _low or _high.
 
     Args:
         table: a row for each point. x, y, group: names of the columns of coordinates and of groups; the group is the

@@ -25,8 +25,7 @@ from p2p_sim.scenario import Scenario
 BLOCK = 500
 """Number of releases that are computed together, as one task."""
 SIZES = np.tile([10, 30, 50], 8)
-"""Number of users of each cluster. Below, `OFFSETS` has the index of each cluster's first user, and the number of all
-users at the end."""
+"""Number of users of each cluster."""
 OFFSETS = np.concatenate([[0], np.cumsum(SIZES)])
 EXCHANGE = {"kind": "label_exchange", "flip_prob": 0.2, "sampling_rate": 0.8}
 MESSAGES = {"kind": "label_exchange", "sampling_rate": 0.8}
@@ -53,8 +52,8 @@ MECHANISMS: dict[str, dict[str, Any]] = {
 OWN = ("randomised response", "signed", "vectors", "ALIBI", "one prior", "signed ClusterRR")
 """Mechanisms that release each user's own label with noise of a known law."""
 BOUNDS = ("two stages", "ClusterRR")
-"""Mechanisms whose released labels give no unbiased scores of the classes. They give one score that is too small on
-average and one that is too large on average (`Evidence.upper`)."""
+"""Mechanisms whose released labels give no unbiased score of a class, but two biased scores. One score is too small on
+average, the other too large (`Evidence.upper`)."""
 CLUSTERS = tuple(name for name in MECHANISMS if name not in (*OWN, *BOUNDS))
 """Mechanisms that release labels of random users of a cluster; these labels show the share of each class in the
 cluster."""
@@ -66,13 +65,13 @@ UNBIASED = (
 )
 """Pairs of a mechanism and a predictor for which the accuracy has an unbiased estimate."""
 RANGES = tuple(itertools.product((*BOUNDS, *CLUSTERS), ("best", "worst")))
-"""Pairs of a mechanism and a predictor for which only a range is estimated; the true accuracy is an end of the range
-that the clusters' shares of labels allow."""
+"""Pairs of a mechanism and a predictor for which only a range is estimated. The clusters' shares of labels allow a
+range of accuracies, and the true accuracy is an end of this range."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Users with their true labels, and the label that a predictor gives to each of them."""
+    """Users with their true labels, and the label that a predictor gives to each user."""
 
     people: Population
     predicted: NDArray[np.int64]
@@ -87,9 +86,9 @@ class Judged:
 def judged(kind: str, classes: int = 3) -> Judged:
     """Users in clusters with different shares of the classes, and a prediction for each user.
 
-    kind: kind of predictor. "constant": one predicted label in each cluster. "best" and "worst": two predicted labels
-    in each cluster, assigned to users so that the accuracy is the largest, or the smallest, that the shares allow.
-    "mixed": two predicted labels in each cluster, assigned at random. classes: number of classes.
+    kind: kind of predictor. "constant" predicts one label in each cluster; all other kinds predict two. "mixed" assigns
+    the two labels to users at random. "best" assigns the labels so that as many predictions as possible are right.
+    "worst" assigns the labels so that as few as possible are right. classes: number of classes.
     """
     rng = np.random.default_rng(7)
     labels, predicted = [], []
@@ -110,11 +109,10 @@ def judged(kind: str, classes: int = 3) -> Judged:
 
 
 def placed(truth: NDArray[np.int64], guess: NDArray[np.int64], right: bool) -> NDArray[np.int64]:
-    """The guesses of a cluster, assigned to its users so that as many of them as possible are right or, if `right` is
-    False, as few as possible.
+    """The guesses of a cluster, assigned to the cluster's users.
 
     truth: the users' labels. guess: equally many guesses. right: True for as many right guesses as possible, False for
-    as few.
+    as few as possible.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -122,10 +120,10 @@ def placed(truth: NDArray[np.int64], guess: NDArray[np.int64], right: bool) -> N
 
 
 def mechanism_of(name: str, classes: int = 3) -> Deployment:
-    """A mechanism with the study's setting for it, deployed on the study's 24 clusters of 10, 30 or 50 users.
+    """A mechanism with the study's settings, deployed on the study's 24 clusters of 10, 30 or 50 users.
 
-    name: of the mechanism as in the study's table, such as "randomised response", "exchange", "signed exchange" or
-    "ClusterRR". classes: number of classes of labels.
+    name: the mechanism's name in the study's table, such as "randomised response" or "signed exchange". classes: number
+    of classes of labels.
     """
     tree = {
         "name": "x",
@@ -138,7 +136,7 @@ def mechanism_of(name: str, classes: int = 3) -> Deployment:
 
 
 def estimates(mechanism: Deployment, users: Judged, runs: Iterable[int], seed: int = 0) -> list[AccuracyEstimate]:
-    """For each run, the estimate of the accuracy from a release of the mechanism.
+    """For each run, the estimate of the accuracy from labels that the mechanism releases.
 
     runs: numbers that, together with the seed, give each run its own random draws.
     """
@@ -156,7 +154,7 @@ def coverage(intervals: list[AccuracyEstimate], truth: float) -> float:
 
 
 def main(frame: Frame, replicates: int = 10_000) -> list[Path]:
-    """Measures how often intervals from released labels cover the true accuracy; returns the table's file.
+    """Measures how often intervals from released labels cover the true accuracy. Returns the table's file.
 
     Args:
         frame: where the study runs and writes. replicates: number of releases of each mechanism.
@@ -175,13 +173,11 @@ def main(frame: Frame, replicates: int = 10_000) -> list[Path]:
 
 
 def _block(name: str, kind: str, runs: tuple[int, int]) -> list[AccuracyEstimate]:
-    """The estimates of a predictor's accuracy from a block of releases of a mechanism: one estimate, with its interval,
-    for each release.
+    """The estimates of a predictor's accuracy from a block of releases of a mechanism, one estimate for each release.
 
     Args:
-        name: of the mechanism, such as "exchange". kind: of the predictor: "constant" (one prediction in each cluster),
-        "mixed" (two, assigned at random), "best" or "worst" (two, assigned so that as many as possible are right, or as
-        few). runs: the first number of a release, and the number after the last.
+        name: the mechanism's name, such as "exchange". kind: kind of predictor, as in `judged`. runs: the first number
+        of a release, and the number after the last.
     """
     return estimates(mechanism_of(name), judged(kind), range(*runs), seed=1)
 

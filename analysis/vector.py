@@ -1,7 +1,7 @@
 """The experiments of the vector approximation paper: a synthetic study with Theorem 2's bound, and tables on images.
 
 Run as `python -m analysis.vector --data-dir DIR`; a run that was stopped goes on where it stopped. The experiments on
-images need the project's extra [deep]; those on CIFAR-10 also need a GPU.
+images need the project's extra [deep]. Experiments on CIFAR-10 also need a GPU.
 """
 
 import importlib.util
@@ -25,8 +25,8 @@ from p2p_sim.replicate import Replicate, exchange
 
 NAME = "vector"
 SPREADS = {"narrow": "σ = 0.05", "scaled": "σ = 2/K"}
-"""The sweeps of the synthetic study. For each name, the text gives the spread σ of the Gaussian law of each class; K is
-the number of classes."""
+"""The sweeps of the synthetic study. Each text gives the spread σ of the Gaussian law of each class; K is the number of
+classes."""
 NEIGHBOURS, CLASSES = "learner.neighbours", "population.num_classes"
 IMAGES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar-10": "CIFAR-10"}
 VECTOR, RESPONSE, TWO_STAGES, ALIBI = "vector approximation", "randomised response", "LP-2ST", "ALIBI"
@@ -43,8 +43,8 @@ PRINTED = {
     ("cifar-10", TWO_STAGES): {1.0: 0.637, 2.0: 0.861, 3.0: 0.922, 4.0: 0.934},
     ("cifar-10", ALIBI): {1.0: 0.710, 2.0: 0.842},
 }
-"""Accuracies that Tables 1 and 2 of the vector approximation paper print, by data set, mechanism and ε; those on
-CIFAR-10 are without pre-training."""
+"""Accuracies that Tables 1 and 2 of the vector approximation paper print, by data set, mechanism and ε. The accuracies
+on CIFAR-10 are without pre-training."""
 REDUCED = ("population.users=2000", "population.holdout=1000", "replicates=2")
 """What a test changes: fewer users, and two replicates."""
 
@@ -90,14 +90,14 @@ class Means(NamedTuple):
 
 
 def _draw_synthetic(tables: dict[str, pd.DataFrame], frame: Frame) -> Path:
-    """Draws accuracy against the number K of classes, with one curve for each mechanism, one without privacy and one
-    for Bayes' rule. Returns the figure's file. There is a panel for each width σ of the classes' Gaussian laws, each
-    number k of neighbours by whose votes the learner predicts, and each ε.
+    """Draws accuracy against the number K of classes. Returns the figure's file. There is a curve for each mechanism,
+    one without privacy, and one for Bayes' rule. There is a panel for each spread σ of the classes' Gaussian laws, for
+    each number k of neighbours, and for each ε. The learner predicts by the votes of k neighbours.
 
     Args:
-        tables: two tables, "narrow" (σ = 0.05) and "scaled" (σ = 2/K). Each has a row for each combination of swept
-        values, with the mean accuracy with privacy, the mean accuracy without privacy, and bayes_accuracy, the accuracy
-        of Bayes' rule. frame: writes the figure.
+        tables: two tables, "narrow" (σ = 0.05) and "scaled" (σ = 2/K), with a row for each combination of swept values.
+        A row has the mean accuracy with privacy, without privacy, and of Bayes' rule (bayes_accuracy). frame: writes
+        the figure.
     """
     panels = []
     for name, table in tables.items():
@@ -122,14 +122,14 @@ def _draw_synthetic(tables: dict[str, pd.DataFrame], frame: Frame) -> Path:
 
 
 def _bounds(name: str, table: pd.DataFrame, frame: Frame) -> pd.DataFrame:
-    """A table of the error of learned bits, of the excess risk, and of the bound of this risk from the vector
-    approximation paper's Theorem 2. It has a row for each combination of swept values in a sweep with vector
-    approximation, in which a user's label becomes K noisy bits. The error is the largest error of an estimated
-    probability that a noisy bit is 1. All three are means over held-out users and replicates, with intervals.
+    """Three means for vector approximation, in which a user's label becomes K noisy bits. The first is the largest
+    error of an estimated probability that a noisy bit is 1. The others are the excess risk, and the bound of this risk
+    from the vector approximation paper's Theorem 2. The means are over held-out users and replicates, with intervals.
+    The table has a row for each combination of swept values.
 
     Args:
-        name: of the sweep, "narrow" or "scaled", which sets the spread of the law of each class. table: the sweep's
-        results, a row for each combination of swept values. frame: runs the replicates.
+        name: the sweep's name, "narrow" or "scaled", which sets the spread of the law of each class. table: the sweep's
+        results, with a row for each combination of swept values. frame: runs the replicates.
     """
     keys = [EPSILON, NEIGHBOURS, CLASSES]
     points = table[table["mechanism"] == VECTOR]
@@ -146,21 +146,18 @@ def _bounds(name: str, table: pd.DataFrame, frame: Frame) -> pd.DataFrame:
 
 
 def _measured(reduced: tuple[str, ...], task: tuple[dict[str, float], int]) -> Means:
-    """Three means over the features of held-out users, in one replicate of vector approximation. There, a user's label
-    becomes K noisy bits. The means are those of the largest error of an estimated probability that a noisy bit is 1; of
-    the excess risk; and of an upper bound of the excess risk in terms of this error (the vector approximation paper's
-    Theorem 2). True probabilities come from the known law p(y|x).
+    """Three means over held-out users, in one replicate of vector approximation (`Means`). True probabilities come from
+    the known law p(y|x).
 
     Args:
         reduced: settings that make the scenario small, such as "population.users=2000"; empty for the full size. task:
-        two things, a dict and the number of the replicate. The dict has the values of scenario keys, such as ε, the
-        number of neighbours and the number of classes.
+        the values of scenario keys, such as ε, and the number of the replicate.
     """
     changes, replicate = task
     scenario = load_scenario(ROOT / "scenarios" / "vectors.toml", reduced).replace(**changes)
     run = exchange(Replicate(scenario, replicate))
     population, release = run.population, run.outcome.labels
-    # the scenario has points on a circle, some of them held out, and nearest neighbours as its learner
+    # the scenario's users are points on a circle, with held-out points; its learner is nearest neighbours
     circle, learner = cast(CircleConfig, scenario.population), cast(KnnConfig, scenario.learner)
     points = cast(Examples, population.holdout).features.astype(np.float64)
     received = Received(population.features, release, population.num_classes, population.cluster_offsets)
@@ -171,13 +168,14 @@ def _measured(reduced: tuple[str, ...], task: tuple[dict[str, float], int]) -> M
 
 
 def _draw_bounds(bounds: dict[str, pd.DataFrame], frame: Frame) -> Path:
-    """Draws curves against the number K of classes, two for each ε: the excess risk of vector approximation and,
-    dashed, Theorem 2's upper bound of this risk. Returns the figure's file. There is a panel for each width σ of the
-    classes' Gaussian laws and each number k of neighbours by whose labels the learner predicts.
+    """Draws two curves for each ε against the number K of classes. One is the excess risk of vector approximation. The
+    other, dashed, is Theorem 2's upper bound of this risk. Returns the figure's file. There is a panel for each spread
+    σ of the classes' Gaussian laws and for each number k of neighbours. The learner predicts by the labels of k
+    neighbours.
 
     Args:
-        bounds: two tables, for "narrow" and "scaled" widths. Each has a row for each combination of ε, k and K, with
-        the columns excess and bound and the ends of their intervals. frame: writes the figure.
+        bounds: two tables, for "narrow" and "scaled" spreads, with a row for each combination of ε, k and K. The
+        columns are excess, bound, and the ends of their intervals. frame: writes the figure.
     """
     panels = []
     for name, table in bounds.items():
@@ -196,9 +194,8 @@ def _draw_bounds(bounds: dict[str, pd.DataFrame], frame: Frame) -> Path:
 
 
 def _images(frame: Frame) -> dict[str, pd.DataFrame]:
-    """The results of those sweeps on images that can be run here: a table for each data set ("mnist", "fashion-mnist",
-    "cifar-10"), with a row for each mechanism and ε and the mean accuracy. Without PyTorch there is no table; the table
-    of CIFAR-10 also needs a GPU.
+    """The results of the sweeps on images: for each data set a table with a row for each mechanism and ε. Without
+    PyTorch there is no table. The table of CIFAR-10 also needs a GPU.
     """
     if importlib.util.find_spec("torch") is None:
         return {}
@@ -210,8 +207,8 @@ def _images(frame: Frame) -> dict[str, pd.DataFrame]:
 
 
 def _write_images(tables: dict[str, pd.DataFrame], frame: Frame) -> list[Path]:
-    """Writes the accuracies measured on images, with those that the vector approximation paper's Tables 1 and 2 print,
-    as a table and a figure against ε; returns both files.
+    """Writes the accuracies measured on images as a table and as a figure against ε. Both also have the accuracies that
+    the vector approximation paper's Tables 1 and 2 print. Returns both files.
 
     Args:
         tables: a table for each data set, with a row for each mechanism and ε. Each table gets the printed accuracies

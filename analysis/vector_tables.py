@@ -17,11 +17,11 @@ REDUCED = (
 
 
 def main(frame: Frame) -> list[Path]:
-    """Runs the three sweeps behind the tables of docs/label-mechanisms.md. In the first, labels are released as noisy
-    bits, as noisy classes or with other noise at ε = 1, for several numbers of classes. In the second, such messages
-    are sent with and without the label exchange at several ε. In the third, they are exchanged in clusters made by
-    k-means. Returns the file of a table with a row for each point (combination of swept values). A row has ε, and the
-    accuracy with its interval.
+    """Runs the three sweeps behind the tables of docs/label-mechanisms.md. The first sweep releases labels at ε = 1 for
+    several numbers of classes: as noisy bits, as noisy classes or with other noise. The second sends such messages with
+    and without the label exchange, at several ε. The third exchanges such messages in clusters made by k-means. Returns
+    the file of a table with a row for each point (combination of swept values). A row has ε, and the accuracy with its
+    interval.
 
     Args:
         frame: where the study runs and writes.

@@ -28,9 +28,8 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """The object of a public name of the package, such as run or load_scenario, imported from its module when the name
-    is first used; for `__version__`, the package's version as a text. The object is then kept, so that Python calls
-    this function only once for each name.
+    """The object of a public name of the package, such as run or load_scenario. The object is imported when the name is
+    first used, and then kept. For `__version__` the object is the package's version as a text.
     """
     if name == "__version__":
         from p2p_sim.base import version

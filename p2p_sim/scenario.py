@@ -1,4 +1,4 @@
-"""The scenario: one frozen value with everything that an experiment depends on."""
+"""The scenario: a frozen object with all settings of one experiment."""
 
 import hashlib
 import json
@@ -48,27 +48,28 @@ from p2p_sim.population import (
 from p2p_sim.privacy import Situation
 
 MechanismConfig = Annotated[MechanismBase, PlugIns(MECHANISMS, MechanismBase, "p2p_sim.mechanisms")]
-"""Any mechanism: of a plug-in, or of the simulator's own package `mechanisms`."""
+"""Any mechanism of a plug-in or of the package `p2p_sim.mechanisms`."""
 OWN_MECHANISMS: dict[str, type[MechanismBase]] = kinds_within("p2p_sim.mechanisms", MechanismBase)
 OWN_COLUMNS: dict[str, Column] = {
     column.name: column for mechanism in OWN_MECHANISMS.values() for column in mechanism.columns
 }
-"""The columns of a row that hold parameters of the simulator's own mechanisms, by name."""
+"""By name, the columns of a row with parameters of the mechanisms in `p2p_sim.mechanisms`."""
 MODEL_VERSION = 8
-"""The version of the simulation, raised whenever the same scenario would give different rows."""
+"""The version of the simulation. The number rises when the same scenario would give different rows."""
 
 
 def default_clusters(population: Source | None) -> GivenClusters | KMeansClusters:
-    """The clustering of a scenario that names none: the clusters with which the population comes, else k-means.
+    """The clustering of a scenario without the key `clusters`: "given" if the population comes with clusters, otherwise
+    k-means.
 
     Args:
-        population: the scenario's population; None: it is faulty, so that the clustering does not matter.
+        population: the scenario's population. None means a faulty population.
     """
     return GivenClusters() if population is not None and population.clustered else KMeansClusters(count=20, min_size=36)
 
 
 class PrivacyConfig(Config):
-    """The statement for which ε is computed."""
+    """The privacy statement for which ε is computed."""
 
     delta: float = Field(default=1e-5, gt=0, lt=1)
     """δ of the (ε, δ) statement, between 0 and 1."""
@@ -82,37 +83,38 @@ class Scenario(Extended, metaclass=OneLine):
     seed: int = Field(default=1, ge=0, le=2**63 - 1)
     """Root seed of all random streams, 0 to 2**63 - 1."""
     noise_salt: int = Field(default=0, ge=0, le=2**32 - 1)
-    """0 to 2**32 - 1; a different number keeps users, clusters, overlay and adversaries, and changes all other random
-    draws. Scenarios whose releases are composed need different numbers."""
+    """0 to 2**32 - 1. A different number keeps users, clusters, overlay and adversaries. All other random draws change.
+    Scenarios whose releases are composed need different numbers."""
     replicates: int = Field(default=10, ge=1)
     """Independent repetitions, at least 1; a larger number extends a finished run."""
     engine: EngineName = "events"
-    """"events": messages over the simulated network; "processes": the same, slower, with one SimPy process for each
-    user, as protocols of plug-ins need; "vectorised": one draw from the same law."""
+    """"events": messages over the simulated network. "processes": the same, but slower, with one SimPy process for each
+    user; protocols of plug-ins need it. "vectorised": one draw from the same law, without messages."""
     later: ClassVar[tuple[str, ...]] = ("groups", "noise_salt")
     groups: tuple[str, ...] = ()
-    """Groups whose errors are measured too: "class", "cluster_size" (small, middle, large: thirds of the users) or a
-    column of the population, such as "sex" of "adult" or any column of "table"; absent: none."""
+    """Groups of users whose errors are measured too. "class": by label. "cluster_size": small, middle, large (a third
+    of the users each). Columns of the population are allowed too: "sex" of "adult", or any column of "table". Absent:
+    no groups."""
     population: PopulationConfig = DigitsConfig()
-    """Where the users come from; kind = "synthetic", "circle", "unit_cube", "real_line", "branches", "digits", "mnist",
-    "fashion-mnist", "cifar-10", "adult", "uci-heart", "breast-cancer", "wine" or "table"; if labels are numbers,
-    "linear" or "diabetes"."""
+    """Where the users come from. kind = "synthetic", "circle", "unit_cube", "real_line", "branches", "digits", "mnist",
+    "fashion-mnist", "cifar-10", "adult", "uci-heart", "breast-cancer", "wine" or "table". For labels that are
+    numbers: "linear" or "diabetes"."""
     clusters: ClustersConfig = Field(default_factory=lambda data: default_clusters(data.get("population")))
-    """How users are grouped by their features; kind = "given", "random", "kmeans", "grid", "agglomerative",
+    """How users are grouped by their features. kind = "given", "random", "kmeans", "grid", "agglomerative",
     "hdbscan" or "balanced". Absent: "given" if the population comes with clusters, else k-means into 20 clusters of
     at least 36 users."""
     mechanism: MechanismConfig
-    """How labels are privatised; kind = "label_exchange" if absent."""
+    """How labels are privatised. Absent kind: "label_exchange"."""
     network: NetworkConfig = NetworkConfig()
     """Who may ask whom, how messages travel, who is online, what happens when a fetch fails."""
     adversaries: AdversariesConfig = NOBODY
-    """Users who do not follow the protocol, or share what they see (not with engine = "vectorised")."""
+    """Users who break the protocol or share what they see. Not with engine = "vectorised"."""
     learner: LearnerConfig = LogisticRegressionConfig()
-    """What is learned from the release; kind = "logistic_regression", "soft_logistic_regression" (any weights),
+    """What is learned from the release. kind = "logistic_regression", "soft_logistic_regression" (any weights),
     "estimator" (any classifier of scikit-learn), "table" (the majority of each distinct row of features), "histogram"
-    (the majority in each cube), "trimmed_clusters", "knn", "one_vs_rest" or "convolutional"; learners that know the
-    noise: "forward_correction", "backward_correction", "cluster_and_features" or "boosted_trees"; for class shares of
-    bags: "label_proportions"; for released numbers: "ridge"."""
+    (the majority in each cube), "trimmed_clusters", "knn", "one_vs_rest" or "convolutional". Learners that know the
+    noise: "forward_correction", "backward_correction", "cluster_and_features" or "boosted_trees". For class shares of
+    bags: "label_proportions". For released numbers: "ridge"."""
     privacy: PrivacyConfig = PrivacyConfig()
     """The (ε, δ) statement."""
 
@@ -132,9 +134,8 @@ class Scenario(Extended, metaclass=OneLine):
         return self
 
     def _check_private_rows(self) -> None:
-        """Raise ValueError if the clustering or the population computes something from the features of all rows. This
-        is called for mechanisms that protect a whole row, including its features. Such a computation would use private
-        features, and no ε would count this use.
+        """Raise ValueError if the clustering or the population uses the features of all rows. This check is for
+        mechanisms that protect whole rows. No ε would count such a use of private features.
         """
         whole = f"a whole row is private with mechanism.kind = {self.mechanism.kind!r}"
         if not self.clusters.blind:
@@ -147,7 +148,7 @@ class Scenario(Extended, metaclass=OneLine):
 
     @model_validator(mode="after")
     def _learnable(self) -> Self:
-        """Refuse groups that have no errors to measure, and a learner that cannot learn from the release."""
+        """Refuse unknown groups, groups without predicted labels, and a learner that cannot learn from the release."""
         check_kinds(self.groups, self.population.group_columns)
         if self.groups and self.mechanism.releases == "density":
             raise ValueError(f"groups: mechanism.kind = {self.mechanism.kind!r} predicts no labels; leave groups out")
@@ -167,7 +168,7 @@ class Scenario(Extended, metaclass=OneLine):
         return self
 
     def __repr__(self) -> str:
-        """The scenario in one line: its name and its most important settings."""
+        """The name and the most important settings, in one line."""
         return f"Scenario({', '.join([repr(self.name), *(f'{key} = {text}' for key, text in self._summary())])})"
 
     __str__ = __repr__
@@ -192,15 +193,15 @@ class Scenario(Extended, metaclass=OneLine):
 
     @property
     def folder(self) -> Path:
-        """The directory of the scenario file; files that the scenario names are first looked for there."""
+        """The directory of the scenario file. Files that the scenario names are first looked for there."""
         return self._folder
 
     def places(self, data_dir: Path | None) -> tuple[Path, ...]:
-        """Directories in which data files are looked for: the scenario file's, then `data_dir` unless it is None."""
+        """The directories of data files: first the scenario file's directory, then `data_dir` if given."""
         return (self._folder,) if data_dir is None else (self._folder, data_dir)
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with dotted keys changed: `replace(**{"mechanism.flip_prob": 0.2})` or `replace(seed=2)`."""
+        """A copy with other values of dotted keys, such as `replace(**{"mechanism.flip_prob": 0.2})`."""
         tree = self.model_dump(mode="json")
         for key, value in changes.items():
             set_key(tree, key, value.model_dump(mode="json") if isinstance(value, BaseModel) else value)
@@ -208,21 +209,21 @@ class Scenario(Extended, metaclass=OneLine):
 
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any], folder: Path = Path()) -> Self:
-        """The scenario of a nested mapping of keys to values, as read from a TOML file. In place of a mapping, a value
-        may be a configuration object, such as the population that `p2p_sim.table` makes of a data frame.
+        """The scenario that a nested mapping of keys to values describes. A value may also be a configuration object,
+        such as the population that `p2p_sim.table` makes of a data frame.
 
         Args:
             tree: the mapping. folder: where files that the scenario names are first looked for.
 
         Raises:
-            InputError: the mapping has faults; the message names the first one.
+            InputError: the mapping has a fault. The message names the first fault.
         """
         if not isinstance(tree, Mapping):
             raise InputError(f"tree {is_a(tree)}: must be a mapping of keys to values; load_scenario reads files")
         mechanism = tree.get("mechanism")
         if isinstance(mechanism, dict) and "kind" not in mechanism:
             tree = {**tree, "mechanism": {"kind": "label_exchange", **mechanism}}
-        try:  # through JSON, whose strict mode takes lists for tuples and 1 for 1.0
+        try:  # strict mode accepts lists for tuples and 1 for 1.0 only in JSON
             scenario = cls.model_validate_json(json.dumps(tree, default=_plain))
         except ValidationError as error:
             raise refusal(error, cls) from None
@@ -230,9 +231,9 @@ class Scenario(Extended, metaclass=OneLine):
         return scenario
 
     def situation(self, num_classes: int) -> Situation:
-        """The facts of the scenario that decide whether a privacy bound holds: the number of classes, the settings that
-        give the network faults, the settings by which users break the protocol or tell others what they know, and
-        whether the mechanism asks for a parameter that is computed from true labels.
+        """The facts of the scenario on which the conditions of a privacy bound depend. These are the number of classes,
+        the faults of the network, and the roles of adversaries. The last fact is whether the mechanism takes a
+        parameter from true labels.
 
         Args:
             num_classes: K, the number of classes of the population.
@@ -245,7 +246,7 @@ class Scenario(Extended, metaclass=OneLine):
         )
 
     def canonical(self) -> dict[str, Any]:
-        """The scenario as a tree of the keys on which its results depend, with the code of the plug-ins it uses.
+        """A tree of the keys on which the results depend, with the code of the plug-ins in use.
 
         The name, the number of replicates and paths of files are left out.
         """
@@ -268,14 +269,13 @@ class Scenario(Extended, metaclass=OneLine):
 
     @property
     def packages(self) -> dict[str, str]:
-        """Names and versions of the plug-in packages whose kinds the scenario uses."""
+        """The plug-in packages that the scenario uses: their versions by name."""
         offers = [offer_of(group, config.kind) for config, group in self._with_kinds()]
         return {offer.package: offer.version for offer in offers if offer is not None}
 
     def _with_kinds(self) -> tuple[tuple[Any, str], ...]:
-        """Pairs of a configuration and a name, for those parts of the scenario for which a plug-in package may offer
-        kinds of its own: population, mechanism, overlay, learner and each fault of messages in transit. The name is
-        that of the group of Python entry points under which packages offer such kinds.
+        """The parts of the scenario that may come from a plug-in, each as a pair (configuration, name). The name is the
+        group of Python entry points under which packages offer such parts.
         """
         return (
             (self.population, POPULATIONS),
@@ -286,9 +286,9 @@ class Scenario(Extended, metaclass=OneLine):
         )
 
     def content_hash(self, checksums: Iterable[str] = ()) -> str:
-        """SHA-256 of all that decides the results: the scenario's settings except name, number of replicates and paths
-        of files; the code of the plug-ins that it uses; the contents of its data files; and the version of the
-        simulation. The order of keys has no effect.
+        """SHA-256 of everything on which the results depend: settings, code of plug-ins, contents of data files and
+        version of the simulation. Excluded are the name, the number of replicates and paths of files. The order of keys
+        has no effect.
 
         Args:
             checksums: the checksums of the data files that the scenario reads.
@@ -298,7 +298,7 @@ class Scenario(Extended, metaclass=OneLine):
 
 
 def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
-    """Reads a scenario file, applies the overrides and returns the scenario.
+    """Read a scenario file, apply the overrides and return the scenario.
 
     Args:
         path: the path of the file, or the name of a shipped scenario, such as quickstart or network/loss.
@@ -323,9 +323,8 @@ def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
 
 
 def _plain(value: object) -> Any:
-    """A value of a scenario's tree in a form that JSON can hold: a configuration as a nested mapping, a NumPy number as
-    a Python number. Any other value, such as a date of TOML, becomes a list with one text, so that validation refuses
-    it wherever a single value is expected.
+    """A value in a form that JSON can hold. A configuration becomes a mapping, and a NumPy number a Python number. Any
+    other value, such as a date, becomes a list of one text. Validation refuses this list in place of a single value.
     """
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")

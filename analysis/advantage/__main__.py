@@ -1,7 +1,9 @@
-"""Every mechanism's accuracy against its advantage: how many more labels somebody guesses right by seeing its release.
+"""The accuracy of every mechanism against its advantage.
 
-The study uses the runs of `analysis.comparison`. Their result rows hold all parameters on which an advantage depends.
-Run it as `python -m analysis.advantage`. An advantage that is on disk is not computed again.
+An observer guesses a user's label. The advantage is the probability of a right guess with a mechanism's release, minus
+this probability without the release. The study uses the runs of `analysis.comparison`.
+
+Run it as `python -m analysis.advantage`. Advantages on disk are not computed again.
 """
 
 from collections.abc import Hashable
@@ -36,29 +38,26 @@ PARAMETERS = (
     "mechanism", "mechanism_kind", "min_cluster_size", "max_cluster_size", "flip_prob", "sampling_rate", "noise_scale",
     "bit_flip_prob", "resampling_prob", "threshold", "bias_correction", "noise_multiplier", "epsilon_upper", "delta",
 )  # fmt: skip
-"""The columns of a run's result row on which its advantage depends."""
+"""The columns of a result row on which the advantage depends."""
 SMALL = ("synthetic", "adult")
-"""The data sets of a reduced study, which has a single ε."""
+"""The data sets of a reduced study, which uses only ε = 1."""
 MARKED = (0.1, 1.0, 4.0)
-"""The values of ε for which the figure marks the largest advantage that this ε allows."""
+"""The values of ε that the figure marks. A mark is the largest advantage that ε allows."""
 
 Line = dict[Hashable, Any]
 
 
 def main(frame: Frame) -> list[Path]:
-    """Bounds the advantage for each run of the published comparison of mechanisms at equal (ε, δ). The advantage is the
-    share of labels that somebody who sees a mechanism's release guesses right, minus the share that she would guess
-    right without the release. Draws the accuracy against the advantage, and writes a table with a row for each data
-    set, mechanism and ε. Returns both files.
+    """Computes an upper bound of the advantage for each run in the published comparison of mechanisms. Draws the
+    accuracy against the advantage. Writes a table with a row for each data set, mechanism and ε. Returns both files.
 
     Args:
-        frame: where the study runs, where the files go, and whether it is reduced.
+        frame: runs the study and writes its files.
     """
     tables = {name: _panel(name, frame) for name in (SMALL if frame.small else PANELS)}
     panels = []
     for name, table in tables.items():
-        # the advantage is drawn in percent; `marks` holds the largest advantage that each ε of `MARKED` allows at
-        # δ = 0, for this number of classes
+        # the advantage is drawn in percent; a mark is the largest advantage that one ε of `MARKED` allows at δ = 0
         scaled = table.assign(**{ADVANTAGE: 100.0 * table[ADVANTAGE]})
         marks = [(100.0 * local_advantage(1.0, epsilon, classes_of(name)), f"ε = {epsilon:g}") for epsilon in MARKED]
         if lines := curves(scaled, ADVANTAGE, "relative_accuracy", "mechanism"):
@@ -70,27 +69,24 @@ def main(frame: Frame) -> list[Path]:
         tables, ("mechanism", EPSILON, "epsilon_upper", "delta", "trust", ADVANTAGE, ALONE), MEASURES
     )
     note = (
-        "Advantage: how many more labels in 100 somebody guesses right who sees what is released and knows all other "
-        "labels, if all labels are equally likely to her; an upper bound, for the smallest and the largest cluster. "
-        "Left is more private. Dotted: what pure ε alone allows. Bands: 95% intervals of the accuracy. The runs are "
-        "those of the comparison at equal ε. In the exchange a peer, or someone on the wire, learns more."
+        "Advantage: how many more labels in 100 an observer guesses right after seeing the release. She knows all "
+        "other labels; all classes are equally likely to her. Values are upper bounds for the smallest and the "
+        "largest cluster. Left is more private. Dotted: what pure ε alone allows. Bands: 95% intervals of the "
+        "accuracy. The runs are from the comparison at equal ε. In the exchange a peer, or someone on the wire, "
+        "learns more."
     )
     title = "What each mechanism is worth, and what it tells of a label"
     return [frame.figure(plot_by_trust, panels, "advantage.png", TRUST, title, note), written]
 
 
 def classes_of(panel: str) -> int:
-    """The number of classes of a data set of the comparison; panel: the data set's name, such as "mnist"."""
+    """The number of classes of a data set. panel: name of the data set, such as "mnist"."""
     return 2 if panel in TWO_CLASSES else 10
 
 
 def _panel(name: str, frame: Frame) -> pd.DataFrame:
-    """A table for one data set of the published comparison of mechanisms, with a row for each mechanism and ε. A row
-    has means over replicates, and two upper bounds of the advantage, each the largest over replicates. The advantage is
-    the share of labels guessed right with a release, minus the share guessed right without it.
-
-    Args:
-        name: name of the data set. frame: computes the advantages.
+    """A table for one data set of the comparison, with a row for each mechanism and ε. A row has means over replicates.
+    It also has two upper bounds of the advantage, each the largest over replicates.
     """
     files = [PUBLISHED / "comparison" / name / file for file in ("rows.parquet", "models.parquet")]
     rows = pd.concat([pd.read_parquet(file) for file in files if file.is_file()])
@@ -103,15 +99,14 @@ def _panel(name: str, frame: Frame) -> pd.DataFrame:
 
 
 def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
-    """Two upper bounds of the advantage of one run in the comparison of mechanisms. The advantage is the probability
-    that somebody who sees the release guesses a label right, minus this probability without the release. All classes
-    are equally likely beforehand. The second bound holds for every mechanism with the stated (ε, δ) at the learner. The
-    first bound is the smaller of two: the second bound, and a bound from the mechanism's own output distribution. The
-    latter is computed for the smallest and for the largest cluster, and the larger value counts.
+    """Two upper bounds of the advantage of one run. All classes are equally likely to the observer beforehand.
+
+    The second bound follows from the run's (ε, δ) at the learner alone. The first bound also uses the mechanism's
+    output distribution, for the smallest and the largest cluster. The larger value of both clusters counts. The first
+    bound never exceeds the second.
 
     Args:
-        task: the run's row as a dict, and the number of classes. The row has the mechanism and its kind, its parameters
-        (such as the flip probability), the smallest and largest cluster size, ε and δ.
+        task: the run's row as a dict with the columns `PARAMETERS`, and the number of classes.
     """
     row, classes = task
     stated = PrivacyBound(
@@ -123,13 +118,9 @@ def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
 
 
 def _advantage(row: Line, classes: int, size: int) -> float:
-    """Upper bound of the advantage in a cluster of `size` users, from the mechanism's own output distribution. The
-    advantage is the probability that a label is guessed right with the release, minus this probability without it.
+    """An upper bound of the advantage in one cluster, from the mechanism's output distribution.
 
-    Args:
-        row: a run of the comparison as a dict, with its mechanism_kind, the parameters that this kind has (flip_prob,
-        sampling_rate, noise_scale, …), and epsilon_upper for mechanisms whose ε holds at δ = 0. classes: the number of
-        classes. size: number of users; 0 for a mechanism that has no clusters.
+    row: a run as a dict with the columns `PARAMETERS`. size: number of users; 0 for a mechanism without clusters.
     """
     alpha, rate = row["flip_prob"], row["sampling_rate"]
     model: Accountant

@@ -1,7 +1,6 @@
 """The accuracy of every mechanism at equal (ε, δ), grouped by whom users must trust: the README's first figure.
 
-Run as `python -m analysis.comparison --data-dir DIR`. If a run is interrupted and started again, it goes on where it
-stopped.
+Run as `python -m analysis.comparison --data-dir DIR`; the same command continues a stopped run.
 """
 
 from collections.abc import Callable
@@ -30,32 +29,30 @@ Floats = NDArray[np.float64]
 Transform = Callable[[NDArray[np.floating]], NDArray[np.floating]]
 PLR, STACKING, HISTOGRAM = "private logistic regression", "private stacking, 5 parts", "private histogram"
 LONGEST = 1.5 * 2**0.5
-"""The largest norm of a user's row of features; longer rows are shortened to this norm. Before that, rows are centred,
-scaled such that the root mean square of their norms is 1, and given a constant feature 1.
-"""
+"""The largest norm of a user's row of features; longer rows are shortened to this norm. Rows are first centred, scaled
+to a root mean square norm of 1, and given a constant feature 1."""
 PENALTY = 1e-3
 """λ, the weight of the L2 penalty, of every logistic model."""
 Task = tuple[dict[str, Any], list[float], int, Path | None]
-"""A scenario as a nested mapping (only its users and seed are used), the values of pure ε, the replicate, and the
-folder of data files.
-"""
+"""In this order: a scenario as a nested mapping, the values of pure ε, the replicate, and the folder of data files.
+Only the scenario's users and seed are used."""
 
 
 def model_rows(task: Task, histogram: bool) -> list[dict[str, float | str]]:
-    """The accuracy of models that a curator or organisations train privately, in one replicate: a row for each model
-    and ε. The models are private logistic regression, private stacking with the users in 5 parts and, if asked for, a
-    private histogram rule; all have pure ε, that is, δ = 0. Here ε protects labels alone: features count as public, so
-    that they may be scaled by their own values.
+    """The accuracy of models that a curator or organisations train privately, in one replicate. There is a row for each
+    model and ε. The models are private logistic regression, private stacking with the users in 5 parts and, if asked
+    for, a private histogram rule. All have pure ε (δ = 0), which protects labels alone. Features are public: they may
+    be scaled by their own values.
 
     Args:
-        task: the scenario as a nested mapping (only its users and seed are used), the values of ε, the replicate, and
-        the folder of data files. histogram: whether the private histogram is among the models.
+        task: the scenario, the values of ε, the replicate, and the folder of data files; `Task` has details. histogram:
+        whether the private histogram is among the models.
     """
     tree, epsilons, replicate, data_dir = task
     scenario, rows = Scenario.from_tree(tree), list[dict[str, float | str]]()
     people = Replicate(scenario, replicate, data_dir).people()
     scaling, streams = Scaling.of(people.features, 1.0), Streams(scenario.seed, replicate)
-    # the histogram's cells divide [0, 1]^d, to which features are moved by their public ranges
+    # the histogram's cells divide [0, 1]^d; features are mapped to this cube by public ranges
     low, high = people.features.min(axis=0), people.features.max(axis=0)
     span = np.where(high > low, high - low, 1.0)
 
@@ -71,7 +68,7 @@ def model_rows(task: Task, histogram: bool) -> list[dict[str, float | str]]:
         }
         if histogram:
             models[HISTOGRAM] = (LabelPrivateHistogram(epsilon, random_state=seed), cube)
-        # each row has the columns that a sweep's results have; all models have pure ε
+        # rows have the columns of a sweep's results; all models have pure ε
         for name, (model, transform) in models.items():
             model.fit(transform(people.features), people.labels)
             rows.append(
@@ -90,8 +87,8 @@ def model_rows(task: Task, histogram: bool) -> list[dict[str, float | str]]:
 
 
 def _accuracy(people: Population, model: ClassifierMixin, transform: Transform) -> float:
-    """The share of right predictions. It is computed exactly if the users' distribution is known, and otherwise
-    measured on held-out users.
+    """The share of right predictions. It is exact if the users' distribution is known. Otherwise it is measured on
+    held-out users.
 
     transform: prepares features for the model.
     """
@@ -123,20 +120,19 @@ TRUST = {
     "trust one's own organisation": (STACKING,),
     "trust a curator with all labels": ("DP-SGD", "ClusterRR", PLR, HISTOGRAM),
 }
-"""Mechanisms, grouped by the party that users must trust, if any. This party sees true labels, or who owns each noisy
-label.
-"""
+"""Mechanisms, grouped by the party that users must trust, if any. This party sees true labels, or noisy labels with
+their owners."""
 TWO_CLASSES = ("even-odd", "adult", "synthetic")
 REDUCED = {
     "digits": ("replicates=2", "clusters.count=4"),
     "synthetic": ("replicates=2", "population.users=2000"),
 }
-"""The panels of a reduced study, each with the settings that replace those of its scenario."""
+"""The panels (data sets) of a reduced study, each with changed settings of its scenario."""
 MEASURES = ("relative_accuracy", "accuracy", "nonprivate_accuracy")
 
 
 def main(frame: Frame) -> list[Path]:
-    """Compares the mechanisms on all data sets; writes a figure and a table, and returns their files."""
+    """Compares the mechanisms on all data sets. Writes a figure and a table, and returns both files."""
     tables = {name: _panel(name, frame) for name in (REDUCED if frame.small else PANELS)}
     lines = [
         Panel("target ε", "accuracy relative to no privacy", lines, log_y=False, title=PANELS[name])
@@ -148,16 +144,16 @@ def main(frame: Frame) -> list[Path]:
     note = (
         f"Bands: 95% intervals; replicates a point: {counts}. One-vs-rest logistic regression learns from every "
         "release of labels. δ = 1e-6 for exchange, shuffler and DP-SGD, pure ε elsewhere; label adjacency throughout. "
-        "ε is for the learner's view: in the exchange a peer, or someone on the wire, sees a noisy label with its "
-        "owner, and for them a larger ε₀ holds."
+        "ε is for what the learner sees. In the exchange a peer, or someone on the wire, sees a noisy label with its "
+        "owner; against these observers a larger ε₀ holds."
     )
     title = "What each mechanism is worth, and who must be trusted"
     return [frame.figure(plot_by_trust, lines, "comparison.png", TRUST, title, note), written]
 
 
 def _panel(name: str, frame: Frame) -> pd.DataFrame:
-    """The points of one data set, one for each mechanism and ε: those of its sweep and, if there are two classes, those
-    of the privately trained models. name: the data set's key in `PANELS`.
+    """The points of one data set, one for each mechanism and ε. The data set's sweep gives these points. With two
+    classes there are also points of the privately trained models. name: the data set's key in `PANELS`.
     """
     swept = frame.swept(f"{NAME}/{name}.toml", REDUCED.get(name, ()))
     table = swept.points

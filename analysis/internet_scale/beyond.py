@@ -1,8 +1,8 @@
 """Runs the event engine among 10⁸ users, to test the predictions of `analysis.internet_scale`.
 
-Start it as `python -m analysis.internet_scale.beyond`; it takes 3 CPU minutes. The run has a hundred times as many
-users as the largest run that `analysis.internet_scale` uses for its fits. It simulates one shard (a part of the
-clusters) at a time, and keeps only counts.
+The event engine simulates single messages. Here it simulates one shard (a part of the clusters) at a time, and keeps
+only counts. The predictions are fitted to runs with at most a hundredth of these users. Start the run as `python -m
+analysis.internet_scale.beyond`; it takes 3 CPU minutes.
 """
 
 import time
@@ -21,10 +21,10 @@ NAME, USERS, REPLICATE = "internet-scale", 10**8, 900_000
 PARTS = 25
 """The number of tasks into which the shards are split; the result of each task is kept on disk.
 
-Each task takes every 25th shard. `arrivals` frees memory after every 16th shard. Because 25 is odd, and so has no
-common factor with 16, every task has such shards."""
+Each task takes every 25th shard. `arrivals` frees memory after every 16th shard. 25 and 16 have no common factor. So
+every task has such shards."""
 BIN_S, BINS = 1e-3, 100_000
-"""Width in seconds of the bins in which arrivals are counted, and their number; the last bin also counts all later
+"""Width of a time bin in seconds, and number of bins. Arrivals are counted in bins. The last bin also counts all later
 arrivals."""
 
 
@@ -32,8 +32,8 @@ class SomeShards(NamedTuple):
     """The results of some shards.
 
     traffic: counts of messages. last_s: time of the last arrival, seconds. bins: (BINS,) number of arrivals in each bin
-    of time. shards: number of these shards. cpu_s: CPU time, seconds. peak_mib: the most memory that the process has
-    held, MiB.
+    of time. shards: number of shards. cpu_s: CPU time, seconds. peak_mib: the most memory that the process has held,
+    MiB.
     """
 
     traffic: Traffic
@@ -45,12 +45,12 @@ class SomeShards(NamedTuple):
 
 
 def main(frame: Frame, users: int = USERS) -> list[Path]:
-    """Runs the exchange, message by message, on both simulated networks (without losses, and with losses and repeated
-    requests). Writes beyond.csv with bytes, arrivals and quantiles of arrival times, and beyond-timings.csv with CPU
-    time and memory; returns both files.
+    """Runs the exchange, message by message, on two simulated networks. One network has no losses; the other has losses
+    and repeated requests. Writes beyond.csv with bytes, arrivals and quantiles of arrival times. Writes
+    beyond-timings.csv with CPU time and memory. Returns both files.
 
     Args:
-        frame: where the study runs and writes. users: number of users, a multiple of 1,000.
+        frame: runs the study and writes its files. users: number of users, a multiple of 1,000.
     """
     rows, timings = [], []
     for network in NETWORKS:
@@ -82,13 +82,8 @@ def main(frame: Frame, users: int = USERS) -> list[Path]:
 
 
 def _share(task: tuple[str, int, int]) -> SomeShards:
-    """Runs every 25th shard (a part of the clusters) on a network. Returns the counts of its messages, the time of the
-    last arrival, the number of arrivals in each millisecond, the number of shards, and the CPU time and memory that
-    they took.
-
-    Args:
-        task: the name of the network ("plain" or "retries"), the number of users, and the number of the first shard, 0
-        to 24.
+    """Runs every 25th shard (a part of the clusters) on a network, and returns the results of these shards. task: the
+    network's name, the number of users, and the number of the first shard, 0 to 24.
     """
     network, users, first = task
     begin = time.process_time()

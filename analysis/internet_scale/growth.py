@@ -1,4 +1,4 @@
-"""The exchange over two networks, simulated and computed by exact laws; and its privacy among 10⁹ users at δ = 1e-12.
+"""The exchange over two networks, simulated and by exact laws; and its privacy among 10⁹ users at δ = 1e-12.
 
 The part on privacy computes how large clusters must be, and how much coalitions of users learn.
 """
@@ -36,13 +36,13 @@ NETWORKS = {
     ),
 }  # fmt: skip
 """Networks by name. "plain": all users begin at once, and no message is lost. "retries": users begin within a second,
-1% of messages are lost, and a user makes up to three requests, which expire after 1, 2 and 4 seconds."""
+and 1% of messages are lost. There a user makes up to three requests, which expire after 1, 2 and 4 seconds."""
 LINK_BPS = (1.0, 10.0, 100.0)
 """Rates of the learner's link, in bits a second for each user. For 10⁹ users they are 1, 10 and 100 Gbit/s."""
 SHARES = (0.5, 0.99, 0.999)
 """Quantiles of the arrival time that are reported."""
 COLLECT_EVERY = 16
-"""The number of shards (parts of the clusters) after which the memory of finished shards is freed."""
+"""After this number of shards (parts of the clusters), the memory of finished shards is freed."""
 REQUEST, LABEL = 64, 65
 """Bytes of a message without and with a label."""
 
@@ -50,13 +50,12 @@ REQUEST, LABEL = 64, 65
 def arrivals(
     network: str, users: int, replicate: int, first: int = 0, every: int = 1
 ) -> Iterator[tuple[Traffic, Floats]]:
-    """Runs the exchange shard by shard (a shard is a part of the clusters); yields for each shard the counts of its
-    messages and the arrival times (m,), in seconds, of the m submissions that arrive.
+    """Runs the exchange shard by shard (a shard is a part of the clusters). Yields for each shard the counts of its
+    messages, and the arrival times (m,), in seconds, of the m submissions that arrive.
 
     Args:
-        network: "plain" (all users begin at once, no message is lost) or "retries" (1% of messages are lost, and a user
-        makes up to three requests). users: n, a multiple of the cluster size 1,000. replicate: number of the replicate.
-        first, every: only the shards with the numbers first, first + every, ... are run.
+        network: "plain" or "retries", explained at `NETWORKS`. users: number of users, a multiple of the cluster size
+        1,000. replicate: number of the replicate. first, every: only the shards first, first + every, ... are run.
     """
     streams = Streams(SEED, replicate)
     nobody = Population(np.zeros((0, 0)), np.zeros(0, dtype=np.uint8), np.zeros(1, dtype=np.int64), 2)
@@ -71,12 +70,12 @@ def arrivals(
         times = exchange.arrival[np.isfinite(exchange.arrival)]
         del exchange
         if shard.index % COLLECT_EVERY == COLLECT_EVERY - 1:
-            gc.collect()  # an engine and its processes refer to each other, so that only the collector frees them
+            gc.collect()  # only the garbage collector frees an engine and its processes
         yield traffic, times
 
 
 def run(task: tuple[str, int, int]) -> dict[str, float | str]:
-    """Runs one replicate and returns its row; the row's `cpu_s` is the CPU time in seconds.
+    """Runs one replicate and returns its row. The row's `cpu_s` is the CPU time in seconds.
 
     Args:
         task: the network, the number of users, and the replicate's number.
@@ -89,8 +88,8 @@ def run(task: tuple[str, int, int]) -> dict[str, float | str]:
         parts.append(times)
     spent = time.process_time() - begin
     times = np.concatenate(parts)
-    # a link with r bits a second for each of n users takes 8 LABEL/(r n) seconds for each submission; the last
-    # departure from the link ends the run
+    # the learner's link has r bits a second for each of n users: a submission takes 8 LABEL/(r n) seconds;
+    # the last departure from the link ends the run
     return {
         "network": network,
         "users": users,
@@ -119,7 +118,7 @@ class UserLaw:
 
 
 class Laws(NamedTuple):
-    """The laws of one user with times rounded down to a grid (early), and rounded up (late)."""
+    """The laws of one user. `early` rounds times down to a grid, and `late` rounds times up."""
 
     early: UserLaw
     late: UserLaw
@@ -128,9 +127,9 @@ class Laws(NamedTuple):
 def law(network: str, up: bool, step_s: float = 0.004, cells: int = 20_000) -> UserLaw:
     """One user's expected bytes and law of the arrival time, with all travel and start times rounded to a grid.
 
-    If times are rounded up, no submission comes earlier. This also holds if rounding makes a reply miss its time-out:
-    then the user asks again, and the reply to the new request comes later. So the laws with times rounded up and down
-    enclose the true law.
+    Rounding up never makes a submission arrive earlier. This holds even if a rounded reply misses its time-out: the
+    user then asks again, and the next reply comes later. So the laws with times rounded up and down enclose the true
+    law.
 
     Args:
         network: one of `NETWORKS`. up: whether times are rounded up, else down.
@@ -138,12 +137,12 @@ def law(network: str, up: bool, step_s: float = 0.004, cells: int = 20_000) -> U
     """
     config = NETWORKS[network]
     delivered = 1.0 - config.loss
-    # leg: the law of one message's travel time; there_and_back: that of a request and its reply, both delivered
+    # leg: the law of one message's travel time; there_and_back: the law for a delivered request and delivered reply
     leg = GridLaw.of(lognorm(LATENCY.sigma, scale=LATENCY.median_s).cdf, step_s, cells, up)
     there_and_back = leg.after(leg).weighted(delivered**2)
     if config.request_timeout_s is None:
         return UserLaw((REQUEST + 2 * LABEL), there_and_back.after(leg))
-    # for each attempt: the probability that it is made, when it begins, and the expected bytes sent before it
+    # the probability of the current attempt, the attempt's start, and the expected bytes sent earlier
     attempted, begin_s, sent = 1.0, 0.0, 0.0
     answered = GridLaw(step_s, np.zeros(cells))
     for attempt in range(config.on_timeout.attempts):
@@ -153,7 +152,7 @@ def law(network: str, up: bool, step_s: float = 0.004, cells: int = 20_000) -> U
         sent += attempted * (REQUEST + delivered * LABEL)
         attempted -= in_time.total
         begin_s += limit
-    # the submissions of users who were answered; users begin at uniform times within the window
+    # users with an answer submit; all users begin at uniform times within the window
     start = GridLaw.of(lambda t: np.minimum(t / config.start_window_s, 1.0), step_s, cells, up)
     return UserLaw(sent + answered.total * LABEL, answered.after(leg).weighted(delivered).after(start))
 
@@ -165,18 +164,19 @@ COLLUDING = (0.001, 0.01, 0.1)
 NOISES = ((0.1, 1.0), (0.1, 0.1), (0.25, 1.0))
 TARGETS = (1.0, 0.5, 0.1)
 UNEVEN = 0.01
-"""Allowed probability that, among clusters of random sizes, some cluster is smaller than required."""
+"""Allowed probability that some cluster is smaller than required, if cluster sizes are random."""
 LARGEST = 1_000_000
-"""The largest size that the search for the smallest cluster size tries."""
+"""The largest cluster size that the search for the smallest sufficient size tries."""
 
 
 @dataclass(frozen=True)
 class GrowthFigure:
-    """A number of the study, with its bounds or its 95% interval where it has them.
+    """A number of the study, with known bounds or a 95% interval.
 
-    part: the part of the study. setting: the parameters, in words. quantity: its name. at: the number of users, the
-    cluster size or the ε for which it was computed. basis: how the number was found, in words. replicates: number of
-    replicates in which it was measured; 0 if it was computed.
+    part: the part of the study. setting: the parameters, in words. quantity: name of the number. at: the number of
+    users, the cluster size or the ε of the computation. basis: how the number was found, in words. low, high: ends of
+    the bounds or interval; NaN without these. replicates: number of replicates of a measurement; 0 for a computed
+    number.
     """
 
     part: str
@@ -191,10 +191,10 @@ class GrowthFigure:
 
 
 def figures(delta: float) -> list[GrowthFigure]:
-    """All values about the privacy of the label exchange among 10⁹ users at a δ: the learner's ε in clusters of several
-    sizes, the ε of coalitions of users with the learner, and how large clusters must be for ε = 1, 0.5 and 0.1. The
-    flip probability α is 0.1 (also 0.25 for the cluster sizes), the sampling rate θ is 1 or 0.1. Each value comes with
-    bounds where they are known, and with words on how it was found.
+    """All values about the privacy of the label exchange among 10⁹ users at a δ. The first values are the learner's ε
+    in clusters of several sizes. The next values are for coalitions of the learner with users. The last values are the
+    cluster sizes for ε = 1, 0.5 and 0.1. The flip probability α is 0.1; the cluster sizes also use 0.25. The sampling
+    rate θ is 1 or 0.1.
     """
     sizes = []
     for (alpha, rate), target in product(NOISES, TARGETS):
@@ -202,8 +202,8 @@ def figures(delta: float) -> list[GrowthFigure]:
         least = _smallest(alpha, rate, target, delta)
 
         def fewest(mean: int) -> int:
-            """A size such that with probability at least 99% no cluster is smaller, if all users join clusters
-            independently and all clusters are equally likely. mean: the mean number of users in a cluster.
+            """The size that all clusters reach with probability at least 99%. All users join clusters independently,
+            and all clusters are equally likely. mean: the mean number of users in a cluster.
             """
             return fewest_of_any(USERS // mean, USERS, 1.0 / (USERS // mean), UNEVEN)
 
@@ -216,8 +216,8 @@ def figures(delta: float) -> list[GrowthFigure]:
 
 
 def _learner(delta: float) -> Iterator[GrowthFigure]:
-    """Yields upper and lower bounds of the learner's ε at a δ, one pair for each cluster size from 100 to 1,000,000 and
-    each sampling rate θ = 1 and 0.1, with the flip probability α = 0.1.
+    """Yields bounds of the learner's ε at a δ, with α = 0.1. There are two bounds for each cluster size in `CLUSTERS`
+    and each sampling rate θ = 1 and 0.1.
     """
     for rate, size in product(RATES, CLUSTERS):
         bound = LabelExchange(size, FLIP_PROB, rate).epsilon(delta)
@@ -228,7 +228,7 @@ def _learner(delta: float) -> Iterator[GrowthFigure]:
 
 
 def _coalitions(delta: float) -> Iterator[GrowthFigure]:
-    """Yields what the learner and users who collude with it learn of a user, at a δ.
+    """Yields what a coalition (the learner and colluding users) learns of another user, at a δ.
 
     For each share of colluding users and each cluster size there are values for a user whom no member of the coalition
     asked. There is also the ε of a user whom a member asked.
@@ -253,7 +253,7 @@ def _coalitions(delta: float) -> Iterator[GrowthFigure]:
 
 
 def _smallest(flip_prob: float, rate: float, epsilon: float, delta: float) -> int:
-    """The smallest cluster size for which (ε, δ) is certified, on the assumption that all larger sizes are, too."""
+    """The smallest cluster size with certified (ε, δ). All larger sizes are assumed to be certified, too."""
 
     def certified(size: int) -> bool:
         return LabelExchange(size, flip_prob, rate).satisfies(epsilon, delta)

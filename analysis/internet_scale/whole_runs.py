@@ -1,8 +1,8 @@
-"""A whole replicate with 10⁹ users, its ε and its learner: `python -m analysis.internet_scale.whole_runs`.
+"""A whole replicate with 10⁹ users: the exchange, ε and the learner.
 
-Users are simulated in shards (groups of whole clusters) and not kept in memory. The shards are divided into 16 parts.
-When a part is finished, its sums are kept on disk. The study takes less than 1 GiB for each worker;
-docs/internet-scale.md states how long it takes.
+Run as `python -m analysis.internet_scale.whole_runs`. Users are simulated in shards (groups of whole clusters) and not
+kept in memory. The shards are divided into 16 parts. The sums of each finished part are kept on disk. A worker takes
+less than 1 GiB; docs/internet-scale.md states how long the study takes.
 """
 
 import time
@@ -19,7 +19,7 @@ from p2p_sim.scenario import Scenario
 NAME, CLUSTER, REPLICATE = "internet-scale", 50_000, 900_001
 PARTS = 16
 SETTINGS = {"one draw": ("vectorised", NetworkConfig()), **{name: ("events", NETWORKS[name]) for name in NETWORKS}}
-"""Engine and network of each setting: the vectorised engine, and the event engine over each of two networks."""
+"""Engine and network of each setting: the vectorised engine, and the event engine over two networks."""
 COLUMNS = (
     "epsilon_lower", "epsilon_upper", "min_cluster_size", "max_cluster_size", "num_clusters", "error_rate",
     "excess_risk", "excess_risk_floor", "nonprivate_excess_risk",
@@ -27,12 +27,12 @@ COLUMNS = (
 
 
 def main(frame: Frame, users: int = USERS) -> list[Path]:
-    """Runs the label exchange once in each of three settings: all labels drawn at once, message by message without
-    losses, and message by message with losses. Writes whole.csv with ε, cluster sizes and errors; the two settings with
-    messages also have bytes and arrival times. Writes whole-timings.csv with CPU time and memory. Returns both files.
+    """Runs the label exchange in three settings: all labels drawn at once, message by message without losses, and
+    message by message with losses. Writes whole.csv with ε, cluster sizes and errors. Settings with messages also have
+    bytes and arrival times. Writes whole-timings.csv with CPU time and memory. Returns both files.
 
     Args:
-        frame: where the study runs and writes. users: their number, a multiple of 50,000.
+        frame: runs the study and writes its files. users: number of users, a multiple of 50,000.
     """
     rows, timings = [], []
     for setting in SETTINGS:
@@ -54,11 +54,11 @@ def main(frame: Frame, users: int = USERS) -> list[Path]:
 
 
 def scenario(setting: str, users: int) -> Scenario:
-    """The scenario of a setting. Labels of the synthetic law in clusters of 50,000 users are exchanged, with α = 0.1
+    """The scenario of a setting: labels of the synthetic law are exchanged in clusters of 50,000 users, with α = 0.1
     and θ = 1.
 
-    setting: "one draw" (all labels drawn at once, no messages), or the network on which messages travel: "plain" (no
-    losses) or "retries" (losses and repeated requests). users: their number.
+    setting: "one draw" (all labels drawn at once, no messages), "plain" (messages without losses) or "retries"
+    (messages with losses and repeated requests). users: number of users.
     """
     engine, network = SETTINGS[setting]
     return Scenario.from_tree(
@@ -75,7 +75,8 @@ def scenario(setting: str, users: int) -> Scenario:
 
 
 def _part(task: tuple[str, int, int]) -> tuple[Outcome | None, float, float]:
-    """Runs one part of the shards; returns its sums (None if it has no shards), the CPU time (s) and memory (MiB).
+    """Runs one part of the shards. Returns the part's sums (None without shards), the CPU time (s) and the memory
+    (MiB).
 
     task: the setting, the number of users, and the index of the part.
     """

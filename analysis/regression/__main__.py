@@ -1,6 +1,6 @@
 """The study of docs/regression-labels.md: regression labels released by randomizers alone and through the exchange.
 
-Run as `python -m analysis.regression`; it takes approximately ten CPU minutes. It needs no data files.
+Run as `python -m analysis.regression`; it takes about ten CPU minutes and needs no data files.
 """
 
 import itertools
@@ -56,12 +56,12 @@ PAIRS = (
     (BINS + PAID, BINS),
     (UNBIASED + PAID, UNBIASED),
 )
-"""Pairs of methods whose differences are reported, the first minus the second in each replicate."""
+"""Pairs of methods whose differences are reported: the first minus the second, in each replicate."""
 
 
 @dataclass(frozen=True)
 class RegressionTask:
-    """All replicates of one point of the study. A point is a panel, the learner's ε, and h of the law."""
+    """All replicates of one point of the study. A point is a panel, the learner's ε, and the heterogeneity h."""
 
     panel: str
     epsilon: float
@@ -71,14 +71,14 @@ class RegressionTask:
 
     @property
     def law(self) -> LabelLaw | None:
-        """The law from which points, users and labels are drawn, for this task's heterogeneity h (the standard
-        deviation of the mean label within a cluster); None if they come from the diabetes data set.
+        """The law of points, users and labels; None for the diabetes data set. The heterogeneity h is the standard
+        deviation of the mean label within a cluster.
         """
         return None if self.panel == ON_DIABETES else LabelLaw(self.heterogeneity)
 
 
 def main(frame: Frame, replicates: int = 20) -> list[Path]:
-    """Compares mechanisms for labels that are numbers; writes losses, means, paired differences and a figure, and
+    """Compares mechanisms for labels that are numbers. Writes losses, means, paired differences and a figure, and
     returns their files.
     """
     methods, epsilons, spreads, loss_epsilons = METHODS, EPSILONS, SPREADS, LOSSES
@@ -106,8 +106,8 @@ def main(frame: Frame, replicates: int = 20) -> list[Path]:
 
 
 def point_rows(task: RegressionTask) -> list[dict[str, object]]:
-    """The rows of one point. Each replicate has a row for each method, one for ridge regression without privacy, and
-    one for a learner who always predicts the mean of all true labels.
+    """The rows of one point. Each replicate has a row for each method. It also has a row for ridge regression without
+    privacy, and a row for predicting always the mean of all true labels.
     """
     rows, law = list[dict[str, object]](), task.law
     for replicate in range(task.replicates):
@@ -134,10 +134,9 @@ def point_rows(task: RegressionTask) -> list[dict[str, object]]:
 
 
 def floor_of(law: LabelLaw) -> float:
-    """Excess risk that remains without noise and with many users in each cluster, if a learner takes the label of a
-    random user in the same cluster for each user's own label. Such labels have the cluster's mean. So a linear
-    regression on them learns the means of clusters instead of the means of points. The result is the mean squared
-    distance of that regression from the true mean labels.
+    """The excess risk that remains with many users and without noise, if the exchange replaces each label by a random
+    label of the cluster. Exchanged labels have the cluster's mean. So a linear regression learns the means of clusters
+    instead of the means of points. The floor is the mean squared distance of that regression from the true mean labels.
 
     Args:
         law: has the points, cluster by cluster with four points in each, and the mean label at each point.
@@ -150,11 +149,10 @@ def floor_of(law: LabelLaw) -> float:
 
 def paired(rows: pd.DataFrame) -> list[dict[str, object]]:
     """Mean differences between pairs of methods at every point of the study, each with its 95% interval. Differences
-    are taken within replicates. The pairs are, for example, an exchanged randomizer and the same randomizer alone, or
-    the unbiased randomizer and RR-on-Bins. A pair is left out if one of its methods was not run.
+    are taken within replicates. A pair is left out if one of its methods was not run.
 
     Args:
-        rows: a row for each point (columns panel, epsilon and heterogeneity), method and replicate; the column value
+        rows: a row for each point (columns panel, epsilon and heterogeneity), method and replicate. The column value
         holds the loss.
     """
     lines: list[dict[str, object]] = []
@@ -179,12 +177,9 @@ PRIORS: dict[str, Callable[[Floats], Floats]] = {
 
 
 def _losses(prior: str, epsilon: float) -> list[dict[str, object]]:
-    """A row for each of five randomizers (RR-on-Bins, the best unbiased one, two outputs, Laplace noise, k-ary
-    response) and one for no release. A row has the exact expected squared error of the released value of a label. The
-    values of labels lie on a grid of 17 numbers in [0, 1].
-
-    Args:
-        prior: the law of the value: "uniform", "peaked" or "skewed". epsilon: ε of each randomizer.
+    """A row for each of five randomizers, and for no release. A row has the exact expected squared error of the
+    released value of a label. The values of labels lie on a grid of 17 numbers in [0, 1]. prior: the law of the value:
+    "uniform", "peaked" or "skewed".
     """
     values = np.linspace(0.0, 1.0, GRID)
     mass = PRIORS[prior](values)
@@ -215,7 +210,7 @@ def _drawn(table: pd.DataFrame, replicates: int, frame: Frame) -> Path:
 
     replicates: number of replicates behind each mean.
     """
-    # only these methods are drawn, since their lines can be told apart; the tables have all methods
+    # only these methods are drawn: more lines could not be told apart; the tables have all methods
     drawn = [NONPRIVATE, BINS, DEBIASED, UNBIASED, EXCHANGED + DEBIASED]
     drawn += [EXCHANGED + DEBIASED + KNOWING, EXCHANGED + UNBIASED + KNOWING]
     table = table[table["method"].isin(drawn)]

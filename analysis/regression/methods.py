@@ -1,7 +1,7 @@
-"""Regression labels: users who hold them, methods that release them privately, and ridge regression on the release.
+"""Regression labels: users who hold labels, methods of private release, and ridge regression on a release.
 
-A label is the index of a value in a public grid, so that indices go through the exchange as classes do. Users come from
-a law whose heterogeneity is known exactly, or from scikit-learn's diabetes table.
+A label is the index of a value in a public grid. So the exchange treats labels as classes. Users come from a law of
+known heterogeneity, or from scikit-learn's diabetes table.
 """
 
 import math
@@ -38,8 +38,8 @@ class RegressionUsers:
     """Users, and the points at which their learner is measured.
 
     population: the users; their labels are indices of `values`. values: (k,) the public grid of label values. points:
-    (m, d) features at which the learner predicts. target: (m,) the value with which a prediction is compared. residual:
-    if a law is known, the mean squared distance of labels from targets, which no prediction can avoid.
+    (m, d) features at which the learner predicts. target: (m,) values with which predictions are compared. residual:
+    mean squared distance of labels from targets under a known law; no prediction can avoid it.
     """
 
     population: Population
@@ -55,9 +55,7 @@ class RegressionUsers:
 
     @property
     def label_variance(self) -> float:
-        """The mean squared distance of users' labels, as values of the public grid, from the mean label of their
-        cluster.
-        """
+        """The mean squared distance of users' labels, as grid values, from the mean label of their cluster."""
         y, cluster = self.values[self.population.labels], self.cluster
         means = np.bincount(cluster, weights=y) / np.bincount(cluster)
         return float(np.mean((y - means[cluster]) ** 2))
@@ -65,12 +63,12 @@ class RegressionUsers:
 
 @dataclass(frozen=True)
 class LabelLaw:
-    """A law of labels on a grid of k values in [0, 1]; a label has the mean f(t, v) = 1/2 + a t + γ v.
+    """A law of labels on a grid of k values in [0, 1]. A label has the mean f(t, v) = 1/2 + a t + γ v.
 
     A point has the features (t, v), with t = u + τ r. Only u differs between clusters: u in [-1, 1] is the centre of
     the cluster. r and v are ±1, and all four pairs (r, v) are equally likely. A label is the number of successes in k-1
     trials, each with probability f, divided by k-1. The slope a is `SLOPE`, and a τ = γ = h/√2. So the variance of f
-    within a cluster is exactly h²; one half comes from t, the other from v.
+    within a cluster is exactly h². Half of it comes from t, the other half from v.
 
     Args:
         heterogeneity: h in [0, 0.2], the standard deviation of f within a cluster. clusters, size: number of clusters,
@@ -83,8 +81,8 @@ class LabelLaw:
 
     @property
     def points(self) -> Floats:
-        """The points of the law, (4 · clusters, 2), cluster by cluster, each with two features (t, v). The four points
-        of a cluster with centre u have t = u ± τ and v = ±1, where τ is the heterogeneity h divided by 0.2 √2.
+        """The points of the law, (4 · clusters, 2), cluster by cluster. Each point has two features (t, v). The four
+        points of a cluster with centre u have t = u ± τ and v = ±1, with τ = h/(0.2 √2).
         """
         along = self.heterogeneity / math.sqrt(2.0) / SLOPE
         middle = np.repeat(np.linspace(-1.0, 1.0, self.clusters), 4)
@@ -103,9 +101,9 @@ class LabelLaw:
         return float(np.mean(self.mean * (1.0 - self.mean)) / (GRID - 1))
 
     def draw(self, streams: Streams) -> RegressionUsers:
-        """The users of one replicate. Each cluster has a fixed number of users, each at a random one of the cluster's
-        four points. A user's label (index of a value in the grid) is drawn by the law. The result also has all points
-        of the law, at which a learner is measured, and the true mean labels there.
+        """The users of one replicate. Each cluster has the same number of users, each at a random point of the cluster.
+        The law gives the labels (indices of grid values). The learner is measured at all points of the law, against the
+        true mean labels.
 
         streams: random numbers of the replicate.
         """
@@ -131,9 +129,7 @@ class Diabetes:
     held_out: float = 0.2
 
     def draw(self, streams: Streams) -> RegressionUsers:
-        """The users of one replicate, and the rows that it holds out; the labels of these rows are not rounded to the
-        grid.
-        """
+        """The users of one replicate, and the held-out rows. Only users' labels are rounded to the grid."""
         from sklearn.cluster import KMeans
         from sklearn.datasets import load_diabetes
         from sklearn.preprocessing import StandardScaler
@@ -160,17 +156,16 @@ LOCAL = (BINS, DEBIASED, UNBIASED, BINS + PAID, UNBIASED + PAID)
 EXCHANGES = tuple(EXCHANGED + name + end for name in (DEBIASED, UNBIASED) for end in ("", KNOWING))
 METHODS = (*LOCAL, EXCHANGED + BINS, *EXCHANGES)
 PAYING = 10
-"""A method whose name has `PAID` in it estimates the prior (the law of labels) from the labels of some users, who serve
-for nothing else: on average one of this many users."""
+"""Some methods have `PAID` in their names. There some users give their labels only to estimate the prior (the law of
+labels): on average one of this many users."""
 
 
 @dataclass(frozen=True)
 class Released:
     """The values that a learner gets.
 
-    user: (m,) for each of the m values that arrived, the user to whom the learner attributes it. value: (m,) these
-    values. noise: mean variance of a value given its label. epsilon: ε against the learner. epsilon_local: ε₀ of a
-    single message.
+    user: (m,) the user to whom the learner attributes each of m arrived values. value: (m,) these values. noise: mean
+    variance of a value given its label. epsilon: ε at the learner. epsilon_local: ε₀ of a single message.
     """
 
     user: NDArray[np.integer]
@@ -181,23 +176,21 @@ class Released:
 
 
 def release(method: str, people: RegressionUsers, epsilon: float, delta: float, streams: Streams) -> Released:
-    """The labels of one replicate, released so that the learner's ε at δ is at most `epsilon`. The result has the users
-    with the numbers that the learner takes for their labels, the mean noise variance of these numbers, the ε of the
-    learner, and the ε₀ (ε of a single message).
+    """Releases the labels of one replicate, such that the learner's ε at δ is at most `epsilon`.
 
     Args:
-        method: one of `METHODS`. The names "RR-on-Bins", "RR-on-Bins, debiased" and "unbiased" mean a randomizer alone.
-        If a name ends with `PAID`, on average one user in ten gives her label only to estimate the law of labels, to
-        which the randomizer is then fitted. If a name begins with `EXCHANGED`, the randomizer's messages pass through
-        the label exchange. Such a name may end with `KNOWING`; this changes what the learner uses, not the release.
-        people: users with labels on a public grid of values. epsilon, delta: the bound against the learner; a
-        randomizer alone has this ε at δ = 0. streams: random numbers of the replicate.
+        method: one of `METHODS`. "RR-on-Bins", "RR-on-Bins, debiased" and "unbiased" are randomizers alone. If a name
+        ends with `PAID`, about one user in ten gives her label only to estimate the law of labels. The randomizer of
+        the other users is then fitted to this law. If a name begins with `EXCHANGED`, messages pass through the label
+        exchange. The ending `KNOWING` changes what the learner uses, not the release. people: users with labels on a
+        public grid of values. epsilon, delta: the bound at the learner; a randomizer alone has this ε at δ = 0.
+        streams: random numbers of the replicate.
     """
     base = method.removeprefix(EXCHANGED).removesuffix(KNOWING)
     kind = UnbiasedValues if base.startswith(UNBIASED) else RrOnBins
     values = tuple(people.values.tolist())
     if method.startswith(EXCHANGED):
-        # the noise with which the exchange has this ε in the worst cluster; the sampling rate θ is 1
+        # with this noise the exchange has this ε in the worst cluster; the sampling rate θ is 1
         sizes = np.unique(people.population.cluster_sizes)
         noise = _calibrated(kind, values, epsilon, tuple(sizes.tolist()), delta)
         opened = Network.open(NetworkConfig(), people.population, streams)
@@ -208,7 +201,7 @@ def release(method: str, people: RegressionUsers, epsilon: float, delta: float, 
             submitted.user, numbers[submitted.payload.astype(np.intp)], noise=_noise_variance(noise, numbers),
             epsilon=max(bound.epsilon_upper for bound in bounds), epsilon_local=noise.local_epsilon,
         )  # fmt: skip
-    # each user sends her own noisy value, whose privacy is ε
+    # each user sends her own noisy value, at ε
     user: NDArray[np.integer] = np.arange(people.population.num_users)
     prior = None
     if base.endswith(PAID):
@@ -225,19 +218,17 @@ def release(method: str, people: RegressionUsers, epsilon: float, delta: float, 
 
 
 def _numbers(noise: ValueMessage, base: str) -> Floats:
-    """The number that a learner takes for each message of a randomizer, one entry for each possible message. It is the
-    message's output value, except for the method "RR-on-Bins, debiased". There it is a number whose mean, given a
-    label, is the prior mean of the bin (interval of labels) in which the label lies.
-
-    Args:
-        noise: the randomizer. base: the method's name without the words for the exchange and for cluster means.
+    """The number that a learner takes for each possible message of a randomizer. Usually this is the message's output
+    value. For "RR-on-Bins, debiased" the mean of the number, given a label, is the prior mean of the label's bin
+    (interval of labels). base: the method's name without the words for the exchange and for cluster means.
     """
     payloads = np.arange(len(noise.outputs))
     return noise.debiased(payloads) if base == DEBIASED and isinstance(noise, RrOnBins) else noise.values_of(payloads)
 
 
 def _noise_variance(noise: ValueMessage, numbers: Floats) -> float:
-    """The variance, given a label, of the number that a learner takes for it, averaged over labels by the public prior.
+    """The variance, given a label, of the number that a learner takes for it. The variance is averaged over labels by
+    the public prior.
 
     numbers: for each message, the number that the learner takes for it.
     """
@@ -247,19 +238,16 @@ def _noise_variance(noise: ValueMessage, numbers: Floats) -> float:
 @lru_cache(maxsize=4096)
 def _calibrated(kind: Callable[..., ValueMessage], values: tuple[float, ...], epsilon: float,
                 sizes: tuple[int, ...], delta: float) -> ValueMessage:  # fmt: skip
-    """The randomizer of a kind with which the learner of a label exchange has ε at δ in clusters of these sizes; every
-    user submits the message that she fetched (sampling rate θ = 1). The result is cached for further replicates.
-
-    Args:
-        kind: class of the randomizer, called with the ε₀ of a message and the grid of values. values: the public grid
-        of label values. epsilon: the learner's ε. sizes: numbers of users of the clusters. delta: δ.
+    """The randomizer with which the learner of a label exchange has ε at δ in clusters of these sizes. Every user
+    submits the message that she fetched (θ = 1). The result is cached for further replicates. kind: class of the
+    randomizer, called with the ε₀ of a message and the grid of values. values: the public grid of label values.
     """
     return exchanged_at(partial(_randomizer, kind, values), epsilon, np.array(sizes), sampling_rate=1.0, delta=delta)
 
 
 @lru_cache(maxsize=4096)
 def _randomizer(kind: Callable[..., ValueMessage], values: tuple[float, ...], epsilon: float) -> ValueMessage:
-    """The randomizer of a kind at ε for a grid of values; cached, since making it takes a linear programme.
+    """The randomizer of a kind at ε for a grid of values, cached because it takes a linear programme.
 
     kind: class of the randomizer, called with ε and the grid. values: the public grid of label values. epsilon: ε.
     """
@@ -267,11 +255,11 @@ def _randomizer(kind: Callable[..., ValueMessage], values: tuple[float, ...], ep
 
 
 def ridge(features: Floats, values: Floats, noise: float, span: float, spread: Floats) -> Callable[[Floats], Floats]:
-    """Ridge regression whose penalty depends on public numbers alone; returns the prediction as a function of features.
+    """Ridge regression with a penalty from public numbers alone; returns the prediction as a function of features.
 
-    The prediction is the posterior mean if the coefficients of standardised features are normal and together explain a
-    variance of (span/4)², and values have the variance (span/4)² + noise around the prediction. Here (span/4)² is a
-    public guess; the true variances would be known only from the private labels.
+    The prediction is a posterior mean under two assumptions. The coefficients of standardised features are normal, and
+    together explain a variance of (span/4)². Values have the variance (span/4)² + noise around the prediction.
+    (span/4)² is a public guess: the true variances depend on private labels.
 
     Args:
         features: (n, d). values: (n,). noise: variance of a value given its label. span: width of the labels' range.
@@ -285,9 +273,10 @@ def ridge(features: Floats, values: Floats, noise: float, span: float, spread: F
 
 
 def learned(method: str, people: RegressionUsers, released: Released) -> Callable[[Floats], Floats]:
-    """The prediction, a function of features, that a learner makes from what a method released.
+    """The prediction, a function of features, that a learner makes from a release.
 
-    The learner knows users' features; for a method with cluster means it uses only the mean features of their clusters.
+    The learner knows users' features. With cluster means (names that end with `KNOWING`) only the mean features of each
+    cluster are used.
     """
     features, cluster = people.population.features, people.cluster
     spread = features.std(axis=0)

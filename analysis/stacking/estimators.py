@@ -1,4 +1,4 @@
-"""The methods that the stacking study compares: how each is trained, its AUC, and its true ε."""
+"""The methods that the stacking study compares, with the AUC and the true ε of each method."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,23 +44,21 @@ class BenchmarkPoint:
 def benchmark_row(
     method: str, data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams
 ) -> dict[str, float]:
-    """Test AUC of one method in one replicate, and the method's true ε for one row, which can be larger than the ε
-    asked for.
+    """Test AUC and true ε of one method in one replicate. The true ε protects one row, and can exceed the requested ε.
 
     Args:
-        method: "PLR" (one private logistic regression), "PLR(W)" (PLR on features scaled by importance), "PST-S"
-        (stacking of models of parts of the rows), or stacking of models of feature groups: "PST-F(U)" (random, equally
-        important groups), "PST-F(W)" (groups weighted by importance), "PST-F(W), no high level" (as PST-F(W), but with
-        the mean of the models instead of a trained combination), or "PST-F(U), Kε spent" (as the stacking paper prints
-        it, so that K times the ε is spent). data: its public rows determine scales and importance. split: rows to learn
-        from, and rows to test on. point: the ε asked for, the penalty λ, the number K of feature groups or of parts of
-        the rows, and whether a feature's importance is its variance or a power αⁱ. streams: random numbers of the
-        replicate.
+        method: one of `METHODS`. "PLR": one private logistic regression. "PLR(W)": PLR on features scaled by
+        importance. "PST-S": stacking of models of parts of the rows. The other methods stack models of feature groups.
+        "PST-F(U)": random, equally important groups. "PST-F(W)": groups weighted by importance. "PST-F(W), no high
+        level": the same groups, but the mean of the models instead of a trained combination. "PST-F(U), Kε spent": the
+        method as the stacking paper prints it, which spends K times the ε.
+        data: its public rows determine scales and importance. split: rows to learn from, and rows to test on. point:
+        the requested ε, the penalty λ, the number K of feature groups or of parts of the rows, and the definition of
+        importance. streams: random numbers of the replicate.
     """
     (rows, labels), (test, truth) = split
     noise = streams.generator("stacking noise " + method)
-    # models on all features: a single model, whose features keep their scale or are scaled by importance; or one model
-    # for each part of the rows
+    # PLR and PLR(W) train one model on all features; PST-S trains one model on each part of the rows
     if method in ("PLR", "PLR(W)", "PST-S"):
         scale = weighted_scale(data, point) if method == "PLR(W)" else np.ones(rows.shape[1])
         bound = float(np.median(np.linalg.norm(data.public[0] * scale, axis=1)))
@@ -83,14 +81,14 @@ def benchmark_row(
 def combiner_rows(
     weighted: bool, data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams
 ) -> list[dict[str, object]]:
-    """AUC of several ways to combine the same models, and of each of these models alone (the stacking paper's Figure
-    4). Each model is a private logistic regression on one group of features. There is a row for each way and for each
-    model, with the keys combiner, auc and epsilon_upper; `combiner` is "group k" for model k alone.
+    """AUC of several ways to combine the same models, and of each model alone (the stacking paper's Figure 4). Each
+    model is a private logistic regression on one group of features. The result has a row for each way and for each
+    model, with the keys combiner, auc and epsilon_upper. For model k alone, `combiner` is "group k".
 
     Args:
-        weighted: whether groups of features are weighted by their importance; else groups are random and equally
-        important. data: its public rows determine scales and importance. split: rows to learn from, and rows to test
-        on. point: ε, the penalty and the number of groups. streams: random numbers of the replicate.
+        weighted: True for groups weighted by their importance; False for random, equally important groups. data: its
+        public rows determine scales and importance. split: rows to learn from, and rows to test on. point: ε, the
+        penalty and the number of groups. streams: random numbers of the replicate.
     """
     (rows, labels), (test, truth) = split
     lines: list[dict[str, object]] = []
@@ -106,13 +104,12 @@ def combiner_rows(
 
 
 def feature_stacking(data: Benchmark, point: BenchmarkPoint, weighted: bool, streams: Streams) -> FeatureStacking:
-    """An unfitted estimator that stacks private logistic regressions, one for each group of features (principal
-    components). If `weighted`, it is PST-F(W), with groups of consecutive components weighted by their importance; else
-    PST-F(U), with random and equally important groups.
+    """An unfitted stack of private logistic regressions, one for each group of features (principal components).
 
     Args:
-        data: its public rows determine the importance of groups and the bounds to which norms of rows are clipped.
-        point: ε, the penalty λ, the number of groups, and how importance is defined. weighted: whether it is PST-F(W).
+        data: its public rows determine the importance of groups and the norms to which rows are clipped. point: ε, the
+        penalty λ, the number of groups, and the definition of importance. weighted: True for PST-F(W), with groups of
+        consecutive components weighted by importance; False for PST-F(U), with random, equally important groups.
         streams: draws random groups.
     """
     d = data.public[0].shape[1]
@@ -125,9 +122,9 @@ def feature_stacking(data: Benchmark, point: BenchmarkPoint, weighted: bool, str
 
 
 def importance(data: Benchmark, point: BenchmarkPoint) -> list[float]:
-    """The importance q_k of each group of consecutive features (principal components); the q_k sum to 1. q_k is the
-    group's share of the variance of the public rows. If `point.skew` is a number α, q_k is instead the group's share of
-    the sum of αⁱ over all components i from 0 (the stacking paper's equation 6).
+    """The importance q_k of each group of consecutive features (principal components); the q_k sum to 1. By default q_k
+    is the group's share of the variance of the public rows. If `point.skew` is a number α, component i (from 0) has the
+    weight αⁱ. Then q_k is the group's share of all weights (the stacking paper's equation 6).
 
     Args:
         data: has the public rows. point: number of groups, and `skew`.
@@ -139,13 +136,12 @@ def importance(data: Benchmark, point: BenchmarkPoint) -> list[float]:
 
 
 def weighted_scale(data: Benchmark, point: BenchmarkPoint) -> Floats:
-    """Factors (d,) by which the d features are multiplied before PLR(W), a single private logistic regression on all
-    features. In this way PLR(W) uses the importance that other methods give to groups of features. In group k the
-    factor is q_k/B_k, divided by the largest such ratio of all groups. Here q_k is the group's importance, and B_k the
-    median norm of the public rows within the group.
+    """Factors (d,) by which PLR(W), a single private logistic regression, multiplies the d features. In group k the
+    factor is q_k/B_k, divided by the largest such ratio of all groups. Here q_k is the group's importance, and B_k is
+    the median norm of the public rows within the group.
 
     Args:
-        data: has the public rows. point: number of groups and how importance is defined.
+        data: has the public rows. point: number of groups, and the definition of importance.
     """
     groups = np.array_split(np.arange(data.public[0].shape[1]), point.count)
     ratios = np.array(importance(data, point)) / np.array(_bounds(data, groups))
@@ -153,8 +149,7 @@ def weighted_scale(data: Benchmark, point: BenchmarkPoint) -> Floats:
 
 
 def _bounds(data: Benchmark, groups: Sequence[Sequence[int] | NDArray[np.intp]]) -> list[float]:
-    """For each group of features the median Euclidean norm of the public rows, computed from the features of this group
-    alone. Private rows are clipped to this norm in the group.
+    """For each group of features, the median norm of the public rows, to which private rows are clipped.
 
     Args:
         data: has the public rows. groups: the indices of the features of each group.
@@ -165,14 +160,13 @@ def _bounds(data: Benchmark, groups: Sequence[Sequence[int] | NDArray[np.intp]])
 def _overspent(
     data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams, noise: np.random.Generator
 ) -> dict[str, float]:
-    """Test AUC and true ε of PST-F(U), private stacking of models of equally important feature groups, run as the
-    stacking paper prints it: each of the K groups gets all of ε. Because all groups learn from the same rows, the true
-    ε is K times as large.
+    """Test AUC and true ε of PST-F(U) as the stacking paper prints it: each of the K feature groups gets all of ε. All
+    groups learn from the same rows, so the true ε is K times as large.
 
     Args:
-        data: has the public rows, which determine the bounds of norms. split: rows to learn from, one half for each
-        level (the models of groups, and their combination), and rows to test on. point: ε, the penalty and K. streams:
-        draws the groups. noise: draws the noise.
+        data: its public rows determine the bounds of norms. split: rows to learn from, and rows to test on. Half of the
+        rows to learn from train the models of groups; the other half trains their combination. point: ε, the penalty
+        and K. streams: draws the groups. noise: draws the noise.
     """
     (rows, labels), (test, truth) = split
     half = len(rows) // 2
@@ -189,16 +183,15 @@ def transfer_rows(
     methods: Sequence[str] = TRANSFER, only: int | None = None,
 ) -> list[dict[str, object]]:  # fmt: skip
     """AUC of each method of transfer at each target. One organisation, the source, privately releases models of its
-    rows. The others, the targets, use these models to train private models of their own rows. For each method the
-    source makes one release, which all targets use. There is a row for each method and target, with the keys
-    organisation (the target), method, rows (how many rows the target trains on), auc and epsilon_upper (of the target's
-    rows).
+    rows. Other organisations, the targets, use these models to train private models of their own rows. For each method
+    the source makes one release for all targets. The result has a row for each method and target. The keys are
+    organisation (the target), method, rows (how many rows the target trains on), auc and epsilon_upper. The last is the
+    ε of the target's rows.
 
     Args:
         organisations: draws the rows; has groups of features with their importance. epsilon: ε of the source's release
         and of each target's model. l2: penalty λ of each method. streams: random numbers of the replicate. methods: the
-        names of the methods, by default all. only: if a number, only so many of the targets are run, from the first one
-        on; None: all.
+        names of the methods, by default all. only: how many targets are run, from the first one on; None: all targets.
     """
     source, targets = organisations.draw(streams)
     scale = np.ones(organisations.num_features)
@@ -216,7 +209,7 @@ def transfer_rows(
 
 
 class _Source:
-    """The models that the source releases for one method; targets learn from them."""
+    """The models that the source releases for one method. Targets learn from these models."""
 
     def __init__(
         self, organisations: OrganisationsData, method: str, *, epsilon: float, l2: float, scale: Floats, source: Rows,
@@ -243,16 +236,16 @@ class _Source:
             self.plr.fit(source[0] * self.scale, source[1])
 
     def row(self, train: Rows, test: Rows, noise: np.random.Generator) -> dict[str, float]:
-        """AUC of a target's model on its test rows (key auc), and ε for the target's training rows (key epsilon_upper).
-        If the method is "PLR (source)", the target uses the source's model unchanged, so that this ε is 0.
+        """AUC of a target's model on the target's test rows (key auc), and ε for the target's training rows (key
+        epsilon_upper). The method "PLR (source)" uses the source's model unchanged, so this ε is 0.
 
         Args:
             train, test: features and labels of the target's rows. noise: draws the noise of the target's model.
         """
         if self.method == "PLR (source)":
             return _row(clip_rows(test[0] / self.bound) @ self.plr.coef_[0], test[1], 0.0)
-        # the outputs of the source's models are the features of the target's model, or the target's model is drawn
-        # towards the source's model
+        # in PST-H, the outputs of the source's models are the features of the target's model; in PPHTL and PLR-HTL, the
+        # target's model is drawn towards the source's model
         if self.method.startswith("PST-H"):
             model = TransferStacking(self.epsilon, self.models, l2=self.l2, random_state=noise)
             if "no high level" in self.method:
@@ -268,6 +261,6 @@ class _Source:
 
 
 def _row(scores: Floats, truth: NDArray[np.int64], epsilon_upper: float) -> dict[str, float]:
-    """The AUC of scores (n,) for labels (n,), or 0.5 if all labels are equal; and the ε given."""
+    """The AUC of scores (n,) for labels (n,), and the given ε. The AUC is 0.5 if all labels are equal."""
     auc = float(roc_auc_score(truth, scores)) if 0 < truth.sum() < len(truth) else 0.5
     return {"auc": auc, "epsilon_upper": epsilon_upper}

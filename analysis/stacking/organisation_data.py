@@ -28,8 +28,8 @@ class Split(NamedTuple):
 
 
 class OrganisationRows(NamedTuple):
-    """The rows of the source (the organisation whose models are released) and, by name, those of each target (an
-    organisation that learns from these models).
+    """The rows of the source, and the rows of each target by name. The source is the organisation that releases models;
+    a target learns from these models.
     """
 
     source: Rows
@@ -42,7 +42,7 @@ class Benchmark:
     variance.
 
     private: rows that are split anew in every replicate. public: rows from which scales, importance and the penalty λ
-    are chosen. test: fixed test rows; None: a replicate tests on private rows from which it does not learn.
+    are chosen. test: fixed test rows; None: a replicate tests on private rows that it does not learn from.
     """
 
     name: str
@@ -51,9 +51,9 @@ class Benchmark:
     test: Rows | None
 
     def draw(self, streams: Streams, public: bool = False) -> Split:
-        """Training and test rows of one replicate, split at random. Both are private rows, except that fixed test rows
-        are used if the data set has them. If `public` is true, both are public rows instead, so that the penalty λ of
-        each method is chosen without looking at private rows.
+        """Training and test rows of one replicate, split at random from the private rows. If the data set has fixed
+        test rows, these are the test rows. With `public`, all rows are public; so the penalty λ of each method is
+        chosen without private rows.
 
         Args:
             streams: random numbers of the replicate. public: whether public rows are taken.
@@ -67,14 +67,14 @@ class Benchmark:
 
 
 def mnist(data_dir: Path) -> Benchmark:
-    """MNIST's digits 8 (label 1) against 0, as the first 100 principal components of each image. 5,000 images are
-    private, the other 8,728 public; the components are computed from the public images alone.
+    """MNIST's digits 8 (label 1) and 0 (label 0), as the first 100 principal components of each image. 5,000 images are
+    private, and the other 8,728 are public. The components are computed from the public images alone.
 
     Args:
         data_dir: folder of data files.
     """
     images, labels = [], []
-    # MNIST's training and test images together, since this study has a split of its own
+    # MNIST's training and test images are taken together, because this study has a split of its own
     for part in ("train", "t10k"):
         pixels, classes = (
             read_idx(find_file("mnist", (data_dir,), "mnist", (f"{part}-{kind}-ubyte",)))
@@ -92,8 +92,8 @@ def mnist(data_dir: Path) -> Benchmark:
 
 
 def news20(data_dir: Path) -> Benchmark:
-    """20 Newsgroups: documents of the topic sci (label 1) against documents of the topic talk (label 0). 1,000 training
-    documents are public. The principal components are those of all training documents.
+    """20 Newsgroups: documents of the topics sci (label 1) and talk (label 0). 1,000 training documents are public. The
+    principal components are computed from all training documents.
     """
     with np.load(find_file("news20", (data_dir,), "news20", ("news20-sci-vs-talk-pca100.npz",))) as file:
         rows, labels = file["X_train"].astype(np.float64), file["y_train"].astype(np.int64)
@@ -129,9 +129,8 @@ class OrganisationsData:
         return sum(map(len, self.groups))
 
     def draw(self, streams: Streams) -> OrganisationRows:
-        """The rows (features and labels) of one replicate. The source is the organisation whose models are released;
-        the targets are organisations that learn from these models. The targets are given by name; each has rows to
-        learn from and rows to test on.
+        """The rows (features and labels) of one replicate: the rows of the source and, by name, the rows of each
+        target. A target has rows to learn from and rows to test on.
 
         streams: random numbers of the replicate.
         """
@@ -140,11 +139,11 @@ class OrganisationsData:
 
 @dataclass(frozen=True)
 class Branches(OrganisationsData):
-    """A simulated main hospital and its branches. In hospital b, the features x have the law N(μ_b, I), and the logit
-    of a label is w_b·x, where the vector w_b has the hospital's weights.
+    """A simulated main hospital (the source) and its branches (the targets). In hospital b, the features x have the law
+    N(μ_b, I). The logit of a label is w_b·x, with the hospital's weights w_b.
 
-    sizes: number of rows of the main hospital (the source), and of each branch (a target). law: seed of all w_b and
-    μ_b, which are the same in all replicates.
+    sizes: number of rows of the main hospital, and of each branch. law: seed of all w_b and μ_b, which are the same in
+    all replicates.
     """
 
     sizes: tuple[int, ...] = ()
@@ -152,14 +151,12 @@ class Branches(OrganisationsData):
     signal: float = 1.5
     """Standard deviation of the logits."""
     difference: float = 0.5
-    """Standard deviation of w_b around the weights w that the hospitals have in common, relative to each entry of w.
-    The standard deviation of μ_b is 0.3.
-    """
+    """Standard deviation of w_b around the hospitals' common weights w, relative to each entry of w. The standard
+    deviation of μ_b is 0.3."""
 
     def draw(self, streams: Streams) -> OrganisationRows:
-        """New rows of the main hospital and of each branch, drawn from the hospitals' fixed laws, with labels from a
-        logistic model whose weights differ between hospitals. A random fifth of a branch's rows is for testing, the
-        rest for learning.
+        """New rows of the main hospital and of each branch, from the hospitals' fixed laws. A random fifth of a
+        branch's rows is for testing, the rest for learning.
 
         streams: random numbers of the replicate.
         """
@@ -177,12 +174,12 @@ RUIJIN = (12_702, 4_334, 4_739, 6_121, 2_327, 5_619, 6_360, 4_966, 5_793, 6_215,
 
 
 def branches(law: int, sizes: tuple[int, ...] = RUIJIN, group_size: int = 10) -> Branches:
-    """A simulated main hospital (the source) with branches (the targets), built like the RUIJIN data of Yao et al.:
-    there are five groups of features, and each is half as important as the group before it.
+    """A simulated main hospital (the source) with branches (the targets), built like the RUIJIN data of Yao et al.
+    There are five groups of features. Each group is half as important as the group before.
 
     Args:
         law: seed that fixes the laws of rows and labels of all hospitals. sizes: number of rows of the main hospital
-        and of each branch; default: those of RUIJIN. group_size: number of features in each group.
+        and of each branch, by default as in RUIJIN. group_size: number of features in each group.
     """
     groups = np.arange(5 * group_size).reshape(5, group_size).tolist()
     halves = 0.5 ** np.arange(5)
@@ -190,16 +187,14 @@ def branches(law: int, sizes: tuple[int, ...] = RUIJIN, group_size: int = 10) ->
 
 
 HEART_GROUPS = ([2, 7, 8, 9, 10, 11, 12], [0, 1, 3, 4], [5, 6])
-"""Groups of features, ranked as in textbooks: pain and exercise test; age, sex, blood pressure and cholesterol; blood
-sugar and ECG at rest."""
+"""Groups of features, ranked as in textbooks. First come pain and exercise test; then age, sex, blood pressure and
+cholesterol; then blood sugar and ECG at rest."""
 HEART_IMPORTANCE = (0.6, 0.3, 0.1)
 
 
 @dataclass(frozen=True)
 class Heart(OrganisationsData):
-    """UCI Heart Disease. Cleveland is the source, and the other hospitals are the targets. Half of a target's rows are
-    for testing.
-    """
+    """UCI Heart Disease: Cleveland is the source, the other hospitals are targets. Targets test on half of the rows."""
 
     data: tuple[Rows, ...] = ()
 
@@ -212,7 +207,7 @@ class Heart(OrganisationsData):
 
 def heart(data_dir: Path) -> Heart:
     """UCI Heart Disease from the processed files of four hospitals, with Cleveland as the source. Features are scaled
-    by public constants, and a missing value is replaced by the public centre of its feature.
+    by public constants. The public centre of a feature replaces a missing value.
 
     Args:
         data_dir: folder of the files.
@@ -222,8 +217,7 @@ def heart(data_dir: Path) -> Heart:
 
 
 def _rows(examples: Examples) -> Rows:
-    """The features (n, d) of n users as 64-bit floats, and their labels (n,) as 64-bit integers. All estimators of the
-    study take features and labels in this form.
+    """The features (n, d) of n users as 64-bit floats, and the users' labels (n,) as 64-bit integers.
 
     examples: the users, with their features and labels 0 or 1.
     """
@@ -231,7 +225,7 @@ def _rows(examples: Examples) -> Rows:
 
 
 def _cut(rows: Rows, share: float, rng: np.random.Generator) -> Split:
-    """A random split of rows: a share of them to learn from, and the rest to test on."""
+    """A random split of rows: the share `share` is for learning, the rest for testing."""
     order = rng.permutation(len(rows[1]))
     size = round(share * len(order))
     train, test = order[:size], order[size:]

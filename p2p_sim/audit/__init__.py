@@ -1,4 +1,4 @@
-"""Audits: attacks on the simulated exchange, small and at full size, on local mechanisms, models and a curator."""
+"""Audits: attacks on label exchanges, local mechanisms, models and curators, which test the certified ε and δ."""
 
 from p2p_sim.base.late_names import late
 

@@ -1,22 +1,22 @@
-"""Targets for audits of mechanisms that release noisy votes or noisy counts of cells.
+"""Targets for audits of mechanisms that release noisy votes or noisy counts of cells (boxes of feature space).
 
 A target is a user about whom the attacker guesses: a coin chooses between two whole rows for her. A row is written
-(features, label). The attacker invents all rows, and the scenario's own mechanism releases its result. The attacker
-scores each target by the logarithm of the likelihood ratio of the release given the target's two rows. This ratio
-assumes the noise of the claimed ε.
+(features, label). The attacker invents all rows, and the scenario's own mechanism releases its result. A target's score
+is the logarithm of the likelihood ratio of the release given her two rows. This ratio assumes the noise of the claimed
+ε.
 
-*Votes.* A cell's vote is half the difference of two numbers: its rows with label 1 minus its rows with label 0. A
-target alone in a cell has the row (x, 0) or (x, 1), so that her coin moves the cell's vote by 1. Another target has a
-pair of cells that are empty without her. She has the row (x, 0) in the first or (x', 1) in the second, so that her coin
-moves both votes by 1/2. A vote of exactly 0 shows an empty cell.
+*Votes.* A cell's vote is half the number of rows with label 1 minus half the number of rows with label 0. Some targets
+are alone in a cell, with the row (x, 0) or (x, 1). The coin of such a target moves the cell's vote by 1. Each other
+target has two cells that are empty without her. Her row is (x, 0) in the first cell or (x', 1) in the second. So her
+coin moves both votes by 1/2. A vote of exactly 0 shows an empty cell.
 
-*Counts.* A target's row lies in one of two cells. If both are full, their noisy counts are compared. If both are empty
-except for her row, any released count reveals her; a count is released with a probability of at most δ/4. A released
-density is scaled so that a cell of known rows gets its true count. All labels are 1, so that both histograms of the
-rule PCL2b (one of all rows, one of rows with label 1) count the target.
+*Counts.* A target's row lies in one of two cells. If both cells are full, their noisy counts are compared. If both
+cells are empty except for her row, any released count reveals her. Such a count is released with a probability of at
+most δ/4. A released density is scaled so that a cell of known rows gets its true count. All labels are 1. So both
+histograms of the rule PCL2b count the target: the histogram of all rows, and the histogram of rows with label 1.
 
-*A choice.* A mechanism may choose a classifier from a list, by the errors on labelled users. One of these users is a
-target. Her label, 0 or 1, moves the number of errors of each classifier in the list by one, up or down.
+*A choice.* A mechanism may choose a classifier from a list by its errors on labelled users. One of these users is a
+target. Her label, 0 or 1, moves the number of errors of each classifier by one, up or down.
 """
 
 import math
@@ -43,8 +43,8 @@ Curve = Callable[[float, float], float]
 CELLS = 20_000
 """The largest number of cells whose votes are attacked."""
 ROWS = 50_000
-"""Largest number of rows that the full cells of a histogram have together, besides the targets' rows; it is exceeded
-where the fewest targets (`_pairs`) need more."""
+"""Largest number of rows in all full cells of a histogram together, besides the targets' rows. The number is exceeded
+if the fewest targets (`_pairs`) need more rows."""
 CLEAR = 6.0
 """By how much a full cell's count is above the threshold, in units of the noise's scale."""
 REFERENCE = 20
@@ -54,7 +54,7 @@ REVEALED = 700.0
 
 
 class TargetCurve(NamedTuple):
-    """The privacy curve `delta`, and the number of targets of a run that have this curve."""
+    """A privacy curve, `delta`, and the number of targets of a run that have this curve."""
 
     targets: int
     delta: Curve
@@ -90,9 +90,8 @@ class CellTargets(RepeatedTargets):
     @property
     @abstractmethod
     def curves(self) -> tuple[TargetCurve, ...]:
-        """The privacy curves of the targets of a run. Each element has the number of targets that share a curve, and
-        the curve as a function δ(ε, rise): their δ at ε if the noise is divided by `rise`, as in a leak by too little
-        noise.
+        """The privacy curves of the targets of a run, each with its number of targets. A curve is a function δ(ε,
+        rise): a target's δ at ε if the noise is divided by `rise`. A leak by too little noise has a `rise` above 1.
         """
 
 
@@ -100,11 +99,11 @@ def release_rows(
     mechanism: CellCurator, features: Floats, labels: NDArray[np.bool_], streams: Streams
 ) -> DensityRelease | CellRule:
     """What a curator releases of n given rows, taken as one cluster. If the mechanism estimates a density, the result
-    is a density that is constant on cells (cubes) of feature space; else the result is a fitted classification rule
-    that applies the mechanism's scaling of features.
+    is a density that is constant on cells (cubes) of feature space. Otherwise the result is a fitted classification
+    rule, which applies the mechanism's scaling of features.
 
     Args:
-        mechanism: the curator. features: (n, d). labels: (n,), whether each row has label 1; a density ignores them.
+        mechanism: the curator. features: (n, d). labels: (n,), whether each row has label 1; a density ignores labels.
         streams: draw the noise.
     """
     release = mechanism.release(labels.astype(np.uint8), features, np.array([0, len(labels)]), streams)
@@ -112,15 +111,13 @@ def release_rows(
 
 
 def moved_cells(epsilon: float, cells: int) -> Curve:
-    """The privacy curve of a target whose coin changes `cells` cells. The noise of all these cells together is
-    ε-private.
-    """
+    """The privacy curve of a target whose coin changes `cells` cells. All their noise together is ε-private."""
 
     def delta(at: float, rise: float) -> float:
         moved = rise * epsilon
         if cells <= 2:
             return laplace_delta(moved, at, cells)
-        # For more cells there is no formula; this is what ε alone allows: (e^moved - e^at)/(1 + e^moved).
+        # For more cells there is no formula. ε alone allows a δ of (e^moved - e^at)/(1 + e^moved).
         return -math.expm1(min(0.0, at - moved)) / (1.0 + math.exp(-moved))
 
     return delta
@@ -128,8 +125,8 @@ def moved_cells(epsilon: float, cells: int) -> Curve:
 
 @dataclass(frozen=True)
 class CellVoteTargets(CellTargets):
-    """Targets among noisy votes, two in each group of three cells. The coin of one target is her label; the coin of the
-    other decides on her cell and her label.
+    """Targets among noisy votes, two in each group of three cells. The coin of one target is her label. The coin of the
+    other target decides on her cell and her label.
 
     rows: n, the number of rows, as in the scenario.
     """
@@ -139,10 +136,9 @@ class CellVoteTargets(CellTargets):
 
     @property
     def curves(self) -> tuple[TargetCurve, ...]:
-        """The privacy curves of two kinds of targets, each with the number of targets that have it. A cell's vote is
-        half the difference of two noisy counts: its rows with label 1 minus its rows with label 0. The coin of the
-        first kind is a label and changes the vote of one cell. The coin of the second kind also decides between two
-        cells and changes the votes of both. A curve is a function δ(ε, rise): δ at ε if the noise is divided by `rise`.
+        """The privacy curves δ(ε, rise) of two kinds of targets, each with its number of targets. The coin of the first
+        kind is a label, and changes the vote of one cell. The coin of the second kind also decides between two cells,
+        and changes the votes of both.
         """
         epsilon, (before, after) = self.claimed.target_epsilon, self._cells
         pairs = int(np.sum(before != after))
@@ -159,7 +155,7 @@ class CellVoteTargets(CellTargets):
         rule = cast(CellRule, release_rows(self.mechanism, self._points[cell], labels, streams))
         votes = (rule.probabilities(self._points)[:, 1] - 0.5) * float(self._fitted.rule.usual_count_)
         votes[-1] -= np.sum(labels[len(before) :] - 0.5)
-        # (x, 0) puts -1/2 into the first cell; (x', 1) puts 1/2 into the second, and nothing into the first.
+        # The row (x, 0) adds -1/2 to the vote of the first cell; the row (x', 1) adds 1/2 to the vote of the second.
         first, second, same = votes[before], votes[after], before == after
         moved = np.abs(first + 0.5) - np.where(same, 0.0, np.abs(first)) - np.abs(second - 0.5)
         scores = self.claimed.target_epsilon * (moved + np.where(same, 0.0, np.abs(second)))
@@ -169,19 +165,16 @@ class CellVoteTargets(CellTargets):
 
     @cached_property
     def _fitted(self) -> CellRule:
-        """The rule that the claimed mechanism learns from as many equal rows as a release has (all features at the
-        lower end of their public range, all labels 0), with fixed random numbers. The attack uses only what does not
-        depend on the data: the rule's public cells, and the public number by which it divides noisy votes to get
-        probabilities.
+        """The rule that the claimed mechanism learns from n equal rows, with fixed random numbers. Each row has label
+        0, and all features at the lower end of their public range. The attack uses only what does not depend on the
+        data. This is the rule's public cells, and the public number that turns noisy votes into probabilities.
         """
         features = np.full((self.rows, self.dimensions), self.claimed.low)
         return cast(CellRule, release_rows(self.claimed, features, np.zeros(self.rows, dtype=np.bool_), Streams(0, 0)))
 
     @cached_property
     def _points(self) -> Floats:
-        """The middle of each of the m cells that are attacked, in the scale of the unscaled features: (m, d). m is at
-        most the number of rows, and at most 20,000.
-        """
+        """The middles (m, d) of the m attacked cells, in unscaled features. m is at most 20,000 and at most n."""
         cubes = cast(Cubes, self._fitted.rule.partition_)
         edges, claimed = cubes.edges(), self.claimed
         middles = claimed.low + (claimed.high - claimed.low) * 0.5 * (edges[1:] + edges[:-1])
@@ -195,13 +188,11 @@ class CellVoteTargets(CellTargets):
 
     @cached_property
     def _cells(self) -> Ints:
-        """The cells of the t targets, (2, t), as indices into `_points`. The first row has the cell of each target if
-        her coin is 0, the second row her cell if it is 1.
+        """The cells of the t targets, (2, t), as indices into `_points`: first for coins 0, then for coins 1.
 
-        Cells are grouped by threes, and each group has two targets. One target is always in the first cell of the
-        group, and her coin is her label. The other is in the second cell with label 0 if her coin is 0, and in the
-        third cell with label 1 if her coin is 1. If there are fewer than three cells, each has one target whose label
-        is her coin.
+        Each group of three cells has two targets. One target is always in the first cell, and her coin is her label.
+        The other target is in the second cell with label 0, or in the third cell with label 1. If there are fewer than
+        three cells, each cell has one target; her coin is her label.
         """
         cells = len(self._points)
         if cells < 3:
@@ -212,18 +203,18 @@ class CellVoteTargets(CellTargets):
 
 @dataclass(frozen=True)
 class CountTargets(CellTargets):
-    """Targets among noisy counts, each in one of two full cells, or alone in one of two empty cells. Where the
-    mechanism uses labels to choose a rule, there is also one target whose label is a coin.
+    """Targets among noisy counts, each in one of two full cells, or alone in one of two empty cells. If the mechanism
+    uses labels to choose a rule, there is one more target, whose label is a coin.
     """
 
     @property
     def curves(self) -> tuple[TargetCurve, ...]:
-        """The privacy curves of a release's targets, each with the number of targets who have it.
+        """The privacy curves of a release's targets, each with its number of targets.
 
-        The first curve is for targets in full cells, whom noise alone protects. The second is for targets alone in a
-        cell. It is δ/4 at every ε: the probability that such a cell's noisy count reaches the threshold and is
-        released. If the mechanism uses labels to choose a classifier by the exponential mechanism, there is a third
-        curve, for the one target whose label is decided by a coin.
+        The first curve is for targets in full cells, whom noise alone protects. The second curve is for targets alone
+        in a cell. At every ε this curve is δ/4, the probability that such a cell's noisy count reaches the threshold
+        and is released. A third curve exists if the mechanism uses labels to choose a classifier by the exponential
+        mechanism. This curve is for the one target whose label is a coin.
         """
         epsilon = self.claimed.target_epsilon
         full = moved_cells(epsilon, 2 * self._histograms)
@@ -234,11 +225,11 @@ class CountTargets(CellTargets):
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
         pairs, of_counts = self._pairs, self._pairs + self._alone
         coins = streams.generator("audit-coin").random(of_counts + (self._labelled > 0)) < 0.5
-        # Cell 0 has the known rows; then come the two cells of each target, first those of targets in full cells.
+        # Cell 0 has the known rows. Then come the two cells of each target; targets in full cells come first.
         targets = 1 + 2 * np.arange(of_counts) + coins[:of_counts]
         cell, labels = np.concatenate([self._others, targets]), np.ones(len(self._others) + of_counts, dtype=np.bool_)
         if self._labelled:
-            # Rows whose labels are used are outside all cells, except for the first of these rows, the target's.
+            # Rows whose labels are used lie outside all cells; only the first, the target's row, is in cell 0.
             few, rest = cast(PrivateHistogramConfig, self.claimed).samples(self._rows, streams)
             others, cell, labels = cell, np.full(self._rows, -1), np.zeros(self._rows, dtype=np.bool_)
             cell[rest], cell[few[0]], labels[few[0]] = others, 0, coins[-1]
@@ -257,13 +248,12 @@ class CountTargets(CellTargets):
         return ScoredTargets(coins, scores[None, :], self._rows)
 
     def _counts(self, release: DensityRelease | CellRule, points: Floats) -> list[Floats]:
-        """The noisy counts of the cells in which m points lie: a list with one array (m,) for each released histogram,
-        and 0 where no count is released.
+        """The noisy counts at m points: one array (m,) for each released histogram, 0 where no count is released.
 
         A rule of type PCL2b has two histograms, of all rows and of rows with label 1. Any other release gives a
-        density, which has one histogram. The density is scaled so that cell 0, whose number of rows the attacker knows,
-        gets this number; all entries are 0 if the density of cell 0 is 0. points: (m, d) unscaled features, the first
-        in cell 0.
+        density, which has one histogram. The density is scaled so that cell 0 gets its number of rows, which the
+        attacker knows. If the density of cell 0 is 0, all entries are 0. points: (m, d) unscaled features, the first in
+        cell 0.
         """
         if isinstance(release, CellRule) and isinstance(release.rule, PCL2b):
             cells = release.rule.partition_.cells(release.mechanism.scaled(points))
@@ -279,12 +269,11 @@ class CountTargets(CellTargets):
         return [masses / masses[0] * REFERENCE * self._crowd if masses[0] > 0.0 else np.zeros(len(masses))]
 
     def _choice(self, release: DensityRelease | CellRule) -> float:
-        """The score of the target whose label is a coin: ln Pr[c | label 1] - ln Pr[c | label 0], where c is the
-        released classifier.
+        """The score of the target whose label is a coin: ln Pr[c | label 1] - ln Pr[c | label 0].
 
-        The mechanism chooses c from a finite list by the exponential mechanism, with probability proportional to exp(-ε
-        errors / 2) for the errors on the labelled users. The attacker knows all their rows except the target's label,
-        and assumes the claimed ε.
+        The released classifier c is chosen from a finite list by the exponential mechanism. The probability is
+        proportional to exp(-ε errors / 2), with the errors on the labelled users. The attacker knows all rows except
+        the target's label, and assumes the claimed ε.
         """
         chosen = cast(CellRule, release)
         rule = cast(SemiSupervised, chosen.rule)
@@ -302,8 +291,8 @@ class CountTargets(CellTargets):
 
     @property
     def _labelled(self) -> int:
-        """How many users are asked for their labels. By these labels the mechanism chooses one classifier from a finite
-        list (rule "semi_supervised"); 0 for all other mechanisms, which make no such choice.
+        """How many users are asked for their labels. By these labels the rule "semi_supervised" chooses one classifier
+        from a finite list. The number is 0 for all other mechanisms.
         """
         if isinstance(self.claimed, PrivateHistogramConfig) and self.claimed.rule == "semi_supervised":
             return self.claimed.asked_users
@@ -319,15 +308,13 @@ class CountTargets(CellTargets):
 
     @property
     def _pairs(self) -> int:
-        """How many targets of one release are in full cells: only 2 if a choice is attacked, since a choice has one
-        target.
-        """
+        """How many targets of one release are in full cells: only 2 if the choice of a classifier is attacked."""
         return 2 if self._labelled else max(1, min(100, ROWS // (2 * self._crowd)))
 
     @property
     def _alone(self) -> int:
         """How many targets of one release are alone in a cell: half as many as targets in full cells, and at least 1.
-        Most targets are in full cells, so that these determine the mean δ of all targets, which the audit tests.
+        So targets in full cells determine the mean δ of all targets, which the audit tests.
         """
         return max(1, self._pairs // 2)
 
@@ -338,19 +325,18 @@ class CountTargets(CellTargets):
 
     @cached_property
     def _others(self) -> Ints:
-        """For each row that belongs to no target, the number of its cell, counted from 0 along the first axis. Cell 0
-        has known rows only, and then come the full cells, two for each target who hides in one.
+        """For each row that belongs to no target, the number of its cell. Cell 0 has known rows only. Then come the
+        full cells, two for each target who hides in a full cell.
         """
         full = np.repeat(np.arange(1, 2 * self._pairs + 1), self._crowd)
         return np.concatenate([np.zeros(REFERENCE * self._crowd, dtype=np.int64), full])
 
     @cached_property
     def _grid(self) -> Grid:
-        """Where the cells of the claimed mechanism lie: the beginning of cell 0 along each axis, and the length of a
-        cell's side, both in units of the unscaled features.
+        """Where the claimed mechanism's cells lie, in units of the unscaled features.
 
-        It is read from a release of as many rows as the attack has, all with every feature at the lower end of the
-        public range. The cells do not depend on the data, except on the number of rows.
+        The cells depend on the number of rows, but not on the rows. So they are read from a release of equal rows,
+        whose features are all at the lower end of the public range.
         """
         rows, low, factor = self._rows, self.claimed.low, self.claimed.high - self.claimed.low
         features = np.full((rows, self.dimensions), low)
@@ -361,8 +347,8 @@ class CountTargets(CellTargets):
         return Grid(low + factor * cubes.offset, factor * cubes.side)
 
     def _points(self, cells: Ints) -> Floats:
-        """The middle (m, d), in unscaled features, of each of m cells. They lie in a line: cell 0 is at the beginning
-        of all axes, and cell i is i sides further along the first axis.
+        """The middles (m, d) of m cells in a line, in unscaled features. Cell 0 is at the beginning of all axes. Cell i
+        is i sides further along the first axis.
 
         cells: (m,) the numbers i, also negative ones.
         """

@@ -1,6 +1,6 @@
 """An audit of the noisy votes or counts that a scenario's own mechanism releases for cells of feature space.
 
-It is an audit in one run: the attacker guesses about many targets in each release.
+This is an audit in one run: in each release the attacker guesses about many users, the targets.
 """
 
 import math
@@ -16,11 +16,12 @@ from p2p_sim.replicate import Replicate
 
 
 def audit_cells(case: Replicate, trials: int, mechanism: CellCurator | None = None) -> OneRunAudit:
-    """Attacks what the curator of a scenario computes from the rows in cells of feature space: noisy votes, noisy
-    counts, or the choice of a classifier. From it the curator makes a classification rule or estimates a density.
+    """Attacks a scenario's curator, who computes a result from the rows in cells of feature space. The result is noisy
+    votes, noisy counts, or the choice of a classifier. From this result the curator makes a classification rule or a
+    density.
 
     Args:
-        case: the scenario; the attack uses only how many rows and features it has. trials: the least number of targets.
+        case: the scenario; the attack uses only the numbers of rows and features. trials: the least number of targets.
         mechanism: the mechanism that is attacked; None: the one whose privacy the scenario claims.
 
     Raises:
@@ -58,11 +59,12 @@ class CellLaw(Account):
         return {"target_epsilon": self.mechanism.target_epsilon, **self.mechanism.parameters}
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ at each of J values of ε, (J,), as a mean over the targets, if the noise is divided by `rise`. `rise` = 1
-        gives the certified δ. A larger `rise` describes a leak by too little noise. From the δ at this `rise` the audit
-        computes how likely it would detect this leak. If counts are attacked, the δ of targets who are alone in a cell
-        does not depend on `rise`: it is the probability that the cell's noisy count reaches the threshold from which on
-        counts are released.
+        """The mean δ of the targets at each of J values of ε, (J,), if the noise is divided by `rise`. `rise` = 1 gives
+        the certified δ. A larger `rise` describes a leak by too little noise. From this δ the audit computes how likely
+        it would detect the leak.
+
+        If counts are attacked, the δ of a target alone in a cell does not depend on `rise`. This δ is the probability
+        that the cell's noisy count reaches the threshold and is released.
         """
         number = sum(count for count, _ in self.laws)
         return np.array([min(1.0, sum(n * curve(at, rise) for n, curve in self.laws) / number) for at in epsilons])

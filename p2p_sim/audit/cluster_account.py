@@ -29,8 +29,8 @@ class ClusterAccount(Account):
 
     @property
     def noise(self) -> float:
-        """The amount of noise that is claimed: the flip probability α for a label exchange. For other mechanisms it is
-        1, since there an amount of noise is a share of the noise claimed.
+        """The claimed amount of noise. For a label exchange the amount is the flip probability α. For other mechanisms
+        it is 1, because an amount of noise is a share of the claimed noise.
         """
         return 1.0
 
@@ -44,9 +44,7 @@ class ClusterAccount(Account):
         """
 
     def accountant(self, size: int) -> Accountant:
-        """The object that bounds ε and δ in a cluster of this size with the noise that the mechanism claims to add. The
-        audit compares what its attack proves with the δ certified by this object.
-        """
+        """The object that bounds ε and δ in a cluster of this size with the claimed noise."""
         return self.weaker(size, self.noise)
 
     @cached_property
@@ -57,7 +55,7 @@ class ClusterAccount(Account):
     @property
     def largest(self) -> float:
         """The certified ε at δ = 1e-5 in a cluster of median size. The audit takes the smaller of this ε and a fixed
-        limit. It multiplies this number by shares of at most 1, and tests δ at the results.
+        limit, and tests δ at shares (at most 1) of this number.
         """
         return self.accountant(self.middle).epsilon(1e-5).epsilon_upper
 
@@ -68,12 +66,11 @@ class ClusterAccount(Account):
         return np.asarray(np.array(table).T @ weights / weights.sum())
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ at each of J values of ε, (J,), in a cluster of median size with so little noise that ε at the scenario's δ
-        is approximately `rise` times the certified ε. From this δ the audit computes how likely it would detect such a
-        leak.
+        """δ at each of J values of ε, (J,), in a cluster of median size under a leak. The leak is too little noise: ε
+        at the scenario's δ is approximately `rise` times the certified ε. From this δ the audit computes how likely it
+        would detect the leak.
 
-        The noise is found by bisection. The claimed noise is kept if `rise` is at most 1, or the raised ε is 0 or above
-        100.
+        Bisection finds the noise. If `rise` is at most 1, or the raised ε is 0 or above 100, the claimed noise is kept.
         """
         low, high = 0.0, self.noise
         target = rise * self.weaker(self.middle, high).epsilon(self.delta).epsilon_upper
@@ -92,7 +89,7 @@ class ClusterAccount(Account):
         return np.array([bracket.upper for bracket in self.weaker(self.middle, noise).profile(epsilons)])
 
     def curves(self) -> dict[str, Floats]:
-        """The certified trade-off curve of a cluster of median size: a dict with one entry. The key is the curve's name
-        in the figure, the value an array of type II errors at type I errors from 0 to 1 in steps of 0.005.
+        """The certified trade-off curve of a cluster of median size, with its name in the figure as the key. The value
+        is an array of type II errors at type I errors from 0 to 1 in steps of 0.005.
         """
         return {"certified, of the median cluster": tradeoff(self.accountant(self.middle), TYPE_ONE)}

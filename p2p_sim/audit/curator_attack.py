@@ -1,14 +1,15 @@
 """An attack on a curator who resamples labels within clusters and releases the clusters' noisy label distributions.
 
-The curator adds Laplace noise of scale σ/n to the shares of K classes in a cluster of n users, and lifts every share to
-at least the threshold τ; the result is q̃. The attack runs on many copies of one small cluster, each of which is an
-independent trial. There are two worlds: the target, the first user of each cluster, holds label a = 0 in the first
-world and b = 1 in the second.
+The curator adds Laplace noise of scale σ/n to the shares of K classes in a cluster of n users. Then every share is
+lifted to at least the threshold τ; the result is q̃. The attack runs on many copies of one small cluster, and each copy
+is an independent trial. The target is the first user of each cluster. In the first of two worlds she holds label a = 0,
+in the second b = 1.
 
-The attack counts how often two things happen together: her noisy label is the label a, and q̃ lies in an event that is
-e^(2/σ) times as likely in the first world (`p2p_sim/privacy/rivals`). There are two kinds of event: q̃ equals τ at all
-labels except label a; or, for K >= 3, q̃(b) = τ and q̃(a) is little above τ. The kind of event, and how far q̃(a) may
-exceed τ, are fixed before any trial, on draws of q̃ from its law. So the event's frequencies in both worlds have
+The attack counts how often two things happen together: the target's noisy label is a, and q̃ lies in an event. The
+event is e^(2/σ) times as likely in the first world (`p2p_sim/privacy/rivals`). There are two kinds of event. In the
+first kind, q̃ equals τ at all labels except a. In the second kind, for K >= 3, q̃(b) = τ and q̃(a) is little above τ.
+
+The event is fixed before any trial, on draws of q̃ from its law. So the event's frequencies in both worlds have
 Clopper-Pearson bounds. The logarithm of the ratio of these bounds is a lower bound of ε at the stated error, whatever
 the mechanism really does.
 """
@@ -33,9 +34,9 @@ from p2p_sim.scenario import Scenario
 Draw = Callable[
     [NDArray[np.uint8], NDArray[np.int64], np.random.Generator, np.random.Generator], tuple[NDArray[np.uint8], Floats]
 ]
-"""A function that draws the noisy labels (n,) and the released distributions q̃ (C, K) for labels (n,) in clusters with
-offsets (C + 1,). Its last two arguments are a generator for the noise of q̃ and one for the labels.
-"""
+"""A function that draws noisy labels (n,), and released distributions q̃ (C, K) over K classes, for C clusters. Its
+arguments are the labels (n,), the cluster boundaries (C + 1,), a generator for the noise of q̃, and a generator for the
+labels."""
 LARGEST_CLUSTER = 200
 """Largest number of users in the attacked cluster."""
 REHEARSALS = 100_000
@@ -50,8 +51,8 @@ _TIE = 1e-9
 class CuratorEvent:
     """An event that the attack counts, and the cluster that it attacks.
 
-    counts: how many users hold each label in the first world, in which the target holds a = 0. everywhere: whether the
-    released distribution q̃ must equal the threshold τ at all labels except label a, or only at label b = 1. largest:
+    counts: how many users hold each label in the first world, in which the target holds a = 0. everywhere: True if the
+    released distribution q̃ must equal the threshold τ at all labels except a; False if only at label b = 1. largest:
     the largest q̃(a) in the event.
     """
 
@@ -60,15 +61,14 @@ class CuratorEvent:
     largest: float
 
     def holds(self, released: Floats, threshold: float) -> NDArray[np.bool_]:
-        """Whether the event that the attack counts occurs, for each of C clusters: a mask (C,).
+        """Whether the event occurs, for each of C clusters: a mask (C,).
 
-        In the event, a cluster's released distribution of labels gives class 0 a share above τ, the least share that
-        the mechanism releases, and at most this event's field `largest`. If the field `everywhere` is set, all other
-        classes have the share τ; else class 1 has the share τ, and the shares of further classes do not matter. Shares
-        count as equal up to rounding.
+        In the event, q̃ gives class 0 a share above τ and at most `largest`. With `everywhere`, all other classes have
+        the share τ. Without it, class 1 has the share τ, and further classes do not matter. Shares count as equal up to
+        rounding.
 
         Args:
-            released: (C, K) the distribution of each cluster over K classes. threshold: τ.
+            released: (C, K) the distribution q̃ of each cluster over K classes. threshold: τ, the least released share.
         """
         others = released[:, 1:] if self.everywhere else released[:, 1:2]
         clipped = np.asarray((others <= threshold + _TIE).all(axis=1))
@@ -83,8 +83,9 @@ class CuratorAudit:
     attacked mechanism. epsilon_attained, epsilon_true: lower and upper bound of the pure ε; the lower bound also holds
     for ε at δ = 1e-12. epsilon_paper: ε as Theorem 1 of the clustering paper states it. epsilon_lower_confidence: the
     lower bound that the attack proves. expected: approximately the lower bound to expect if the mechanism is exactly
-    right. hits, misses: in how many clusters the event occurred in the first and in the second world, of `trials`
-    clusters each. error: the largest probability that a sound mechanism fails the audit.
+    right. trials: number of clusters in each world. hits: in how many clusters of the first world the attack counted
+    its event. misses: in how many clusters of the second world. error: the largest probability that a sound mechanism
+    fails the audit.
     """
 
     scenario: str
@@ -126,8 +127,8 @@ def audit_scenario(
         data_dir: where data files are.
 
     Raises:
-        InputError: the mechanism is no such curator, or its parameters leave nothing to attack, or an argument is out
-        of its range, or the cluster is too small for any event that the attack knows.
+        InputError: the mechanism is no such curator or leaves nothing to attack; or an argument is out of range; or the
+        cluster is too small for any event of the attack.
     """
     if cluster_size is not None and not 2 <= cluster_size <= LARGEST_CLUSTER:
         raise InputError(f"--cluster-size {cluster_size}: must lie in 2..{LARGEST_CLUSTER}")
@@ -162,24 +163,22 @@ def audit_scenario(
 def audit_curator(
     draw: Draw, privacy: ClusterResampling, trials: int, seed: int, *, scenario: str = ""
 ) -> CuratorAudit:
-    """The audit of a sampler of the clustering paper's Algorithm 1: the lower bound of ε that an attack on clusters of
-    n users proves. The result also has bounds of the pure ε that follow from the claimed law, and the ε that the
-    paper's Theorem 1 states.
+    """Audits a sampler of the clustering paper's Algorithm 1. The result has the lower bound of ε that an attack on
+    clusters of n users proves. It also has bounds of the pure ε from the claimed law, and the ε of the paper's Theorem
+    1.
 
-    The algorithm adds noise of scale σ/n to a cluster's shares of K labels, lifts shares below τ to τ, and redraws each
-    label from the resulting distribution q̃ with probability λ. The attack counts how often an event occurs in two
-    worlds: the target's label is class a = 0 in one and b = 1 in the other.
+    The algorithm adds noise of scale σ/n to a cluster's shares of K labels, and lifts shares below τ to τ. With
+    probability λ, it redraws each label from the resulting distribution q̃. The attack counts an event in two worlds.
+    The target's label is class a = 0 in the first world, and class b = 1 in the second.
 
     Args:
-        draw: the attacked sampler: a function of labels (n,), cluster boundaries (C + 1,) and two random generators,
-        for the noise of q̃ and for the labels. It returns noisy labels (n,) and q̃ (C, K). privacy: the claimed law,
-        with n, K, λ above 0, σ and τ. trials: clusters in each of the two worlds, at least 1. seed: root seed.
-        scenario: a name for the result.
+        draw: the attacked sampler (`Draw`). privacy: the claimed law, with n, K, λ above 0, σ and τ. trials: clusters
+        in each of the two worlds, at least 1. seed: root seed. scenario: a name for the result.
 
     Raises:
-        InputError: the cluster is too small for any event that the attack knows.
+        InputError: the cluster is too small for any event of the attack.
     """
-    # First the event is fixed; then it is counted in the world in which the target holds label a, and in the other one.
+    # First the event is fixed. Then the event is counted in both worlds.
     event, expected = plan_event(privacy, trials)
     hits, misses = (count_event(draw, event, privacy.threshold, trials, seed=seed, world=world) for world in (0, 1))
     return CuratorAudit(
@@ -202,24 +201,22 @@ def audit_curator(
 
 
 class PlannedEvent(NamedTuple):
-    """An event, and `epsilon`, the lower bound of ε that the attack is expected to prove with this event if the
-    mechanism is exactly right.
-    """
+    """An event, and `epsilon`, the lower bound of ε to expect from this event if the mechanism is exactly right."""
 
     event: CuratorEvent
     epsilon: float
 
 
 def plan_event(privacy: ClusterResampling, trials: int) -> PlannedEvent:
-    """The event with which the attack is expected to prove the largest lower bound of ε, and this bound. Each world has
-    `trials` clusters.
+    """The event with which the attack is expected to prove the largest lower bound of ε, and this bound. Each of the
+    two worlds has `trials` clusters.
 
-    Several events are tried. Each concerns a cluster's released distribution q̃ of K labels. Each is e^(2/σ) times as
-    likely in the world in which the target holds class 0 as in the world in which she holds class 1; σ/n is the scale
-    of the noise in a cluster of n users. In one kind of event all classes except 0 have the least share τ. In the
-    other, for K of 3 or more, class 1 has the share τ and class 0 has little more. The choice is made by simulated
-    draws of q̃ from the claimed law, before any trial. privacy: the claimed law, with n, K, σ, τ and the resampling
-    probability λ.
+    The attack tries several events before any trial, on simulated draws of q̃ from the claimed law. Each event is
+    e^(2/σ) times as likely if the target holds class 0 as if she holds class 1. In the first kind of event, all classes
+    except 0 have the least share τ. In the second kind, for K of 3 or more, class 1 has the share τ and class 0 has
+    little more.
+
+    privacy: the claimed law, with n, K, σ, τ and the resampling probability λ.
 
     Raises:
         InputError: the cluster is too small for any of these events.
@@ -231,8 +228,8 @@ def plan_event(privacy: ClusterResampling, trials: int) -> PlannedEvent:
     for events in _candidates(privacy):
         released = released_distribution(np.array(events[0].counts) / privacy.cluster_size, noise, privacy.threshold)
         for event in events:
-            # The target's noisy label is label a with probability 1 - λ + λ q̃(a) in the first world and λ q̃(a) in the
-            # second. In the second world such q̃ are rarer, by the factor `ratio`.
+            # In the first world, the target's noisy label is a with probability 1 - λ + λ q̃(a). In the second world
+            # this probability is λ q̃(a), and such q̃ are rarer by the factor `ratio`.
             own = released[event.holds(released, privacy.threshold), 0]
             hits = float((1.0 - lam + lam * own).sum()) / REHEARSALS
             misses = ratio * lam * float(own.sum()) / REHEARSALS
@@ -248,10 +245,10 @@ def plan_event(privacy: ClusterResampling, trials: int) -> PlannedEvent:
 
 
 def _candidates(privacy: ClusterResampling) -> Iterator[list[CuratorEvent]]:
-    """Yields lists of events from which the attack chooses the one to count. All events of a list assume the same
-    numbers of users with each label in the attacked cluster, so that they can be tried on the same draws. There are at
-    most two lists. One has a single event, in which all classes except 0 have the least share τ. The other exists only
-    for K of 3 or more; it has seven events, in which class 1 has the share τ and class 0 has little more.
+    """Yields lists of events, from which the attack chooses one. The events of a list assume the same numbers of users
+    with each label, so they can be tried on the same draws. The first list has a single event, in which all classes
+    except 0 have the least share τ. The second list, only for K of 3 or more, has seven events. In these events class 1
+    has the share τ, and class 0 has little more. A list is left out if the cluster is too small for its events.
 
     privacy: the claimed law, with the number n of users of a cluster, K, τ and the noise.
     """
@@ -266,14 +263,12 @@ def _candidates(privacy: ClusterResampling) -> Iterator[list[CuratorEvent]]:
 
 
 def count_event(draw: Draw, event: CuratorEvent, threshold: float, trials: int, *, seed: int, world: int) -> int:
-    """The number of clusters, of `trials`, in which the event occurs and the target's noisy label is also class 0.
+    """In how many of `trials` clusters the event occurs and the target's noisy label is also class 0.
 
     Args:
-        draw: the attacked sampler: a function of labels, cluster boundaries (C + 1,) and two random generators, for the
-        noise and for the labels. It returns noisy labels and the released distributions q̃ (C, K) of C clusters over K
-        classes. event: a condition on q̃, with the number of users of the cluster who hold each label. threshold: τ,
-        the least share in q̃. trials: number of clusters. seed: root seed. world: 0 if the target, a cluster's first
-        user, holds class 0; 1 if she holds class 1. The two worlds have independent random numbers.
+        draw: the attacked sampler (`Draw`). event: a condition on q̃, with the number of users of the cluster who hold
+        each label. threshold: τ, the least share in q̃. trials: number of clusters. seed: root seed. world: the label,
+        0 or 1, of the target, a cluster's first user. The two worlds have independent random numbers.
     """
     cluster = np.repeat(np.arange(len(event.counts), dtype=np.uint8), event.counts)
     cluster[0] = world
@@ -291,12 +286,11 @@ def count_event(draw: Draw, event: CuratorEvent, threshold: float, trials: int, 
 
 def best_cluster_size(privacy: ClusterResampling, trials: int) -> int:
     """The cluster size, of a few that are tried, in which the attack is expected to prove the largest ε. The sizes
-    tried are K + 1 users and sizes up to 200 that follow from τ.
+    tried are K + 1 users, and sizes up to 200 that follow from τ.
 
-    The mechanism lifts each class's noisy share to at least τ. Let n be the cluster's size. The smaller nτ is, the more
-    often a share equals τ, as the attack needs. The larger n is, the more finely the numbers of users with each label
-    can be chosen. privacy: the claimed law, with K and τ; its size is ignored. trials: clusters in each of the attack's
-    two worlds.
+    The attack needs a share that equals τ. In a cluster of n users this happens more often if nτ is small. But a large
+    n lets the attack choose the numbers of users with each label more finely. privacy: the claimed law, with K and τ;
+    its size is ignored. trials: clusters in each of the attack's two worlds.
     """
     n, tau = privacy.num_classes + 1, privacy.threshold
     sizes = {n} | {min(math.ceil(users / tau), LARGEST_CLUSTER) for users in (1, 2, 4, 8, 16, 32) if tau > 0.0}

@@ -1,13 +1,13 @@
-"""Tests what a protocol declares about its submissions: that they follow a given law, or that they are symmetric.
+"""Tests what a protocol declares about its submissions: a law of the submissions, or symmetry (all users submit alike).
 
-To test a law, take the noisy labels as fixed; to test symmetry, take the submissions as fixed. If the declaration is
-true, each statistic is then a sum of terms with mean 0 and absolute value at most 1. Let V be the sum of the terms'
-variances. By Bernstein's inequality the probability that the statistic is s or more away from 0 is at most
+The test of a law takes the noisy labels as fixed. The test of symmetry takes the submissions as fixed. If the
+declaration is true, each statistic is then a sum of terms with mean 0 and absolute value at most 1. Let V be the sum of
+the terms' variances. By Bernstein's inequality the probability that the statistic is s or more away from 0 is at most
 
     2 exp(-s² / (2 (V + s/3))).
 
 The test of symmetry assumes that the noisy labels of a cluster are arranged at random among its users. This holds if
-the true labels are fair coins. A sum over these labels is a sum over a sample without replacement; the inequality for
+the true labels are fair coins. A sum over these labels is a sum over a sample without replacement. The inequality for
 independent terms holds for such sums, too (Hoeffding 1963, Theorem 4).
 """
 
@@ -30,7 +30,7 @@ LARGEST_PAIRED = 128
 class HeldAndSubmitted:
     """What the n users of one cluster held and submitted in R runs; all arrays are (R, n).
 
-    held: whether a user's noisy label is a one. ones, count: how many ones she submitted, and how many labels.
+    held: whether a user's noisy label is a one. ones: how many ones she submitted. count: how many labels in all.
     """
 
     held: NDArray[np.bool_]
@@ -52,13 +52,13 @@ class LawCheck:
 
     @staticmethod
     def of(name: str, total: float, variance: float, tests: int = 1) -> "LawCheck":
-        """The check of one sum of observations. If what the protocol declares is true, the terms have mean 0 and
-        absolute value at most 1. The result has the distance of the sum from 0 and, by Bernstein's inequality, an upper
-        bound of the probability that a sum is at least as far from 0.
+        """The check of one sum of observations. If the declaration is true, the terms have mean 0 and absolute value at
+        most 1. The result has the sum in standard deviations. By Bernstein's inequality, it also has an upper bound of
+        the probability that a sum is at least as far from 0.
 
         Args:
             name: what the sum looks at. total: the sum. variance: the sum of the terms' variances. tests: the number of
-            sums of which this one is the most unlikely; 1 for a single sum. The bound is multiplied by this number.
+            sums of which this sum is the most unlikely; 1 for a single sum. The bound is multiplied by this number.
         """
         off = abs(total)
         bound = 2.0 * tests * math.exp(-off * off / (2.0 * (variance + off / 3.0))) if off else 1.0
@@ -66,7 +66,7 @@ class LawCheck:
 
 
 def follows(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw | None) -> list[LawCheck]:
-    """Checks of the symmetry of submissions and, unless `law` is None, of their declared law for two classes.
+    """Checks of symmetry and, unless `law` is None, of this law of submissions for two classes.
 
     clusters: what the users of each cluster held and submitted.
     """
@@ -75,16 +75,16 @@ def follows(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw | None) -> 
 
 
 def failure(checks: Sequence[LawCheck], error: float) -> LawCheck | None:
-    """The check that refuses the declaration, or None. `error` bounds the probability that a true one is refused."""
+    """The check that refuses the declaration, or None. A true declaration is refused with probability <= `error`."""
     worst = min(checks, key=lambda check: check.probability)
     return worst if worst.probability * len(checks) < error else None
 
 
 def _symmetry(clusters: Sequence[HeldAndSubmitted]) -> Iterator[LawCheck]:
-    """Yields the checks of whether all users submit alike. If they do, it is a matter of chance, given the submissions,
-    which user of a cluster had which noisy label. Then two sums over all clusters and runs are near 0: one compares
-    users' noisy labels with how many ones they submitted, the other with how many labels they submitted. In small
-    clusters every user's submissions are also compared with every user's noisy label, and the most unlikely of these
+    """Yields checks of whether all users submit alike. If so, the submissions say nothing about which user of a cluster
+    had which noisy label. Then two sums over all clusters and runs are near 0. One compares users' noisy labels with
+    the numbers of ones that they submitted. The other compares noisy labels with the numbers of submitted labels. In
+    small clusters every user's submissions are also compared with every user's noisy label. The most unlikely of these
     sums is checked.
 
     clusters: what the users of each cluster held and submitted in each run.
@@ -95,13 +95,13 @@ def _symmetry(clusters: Sequence[HeldAndSubmitted]) -> Iterator[LawCheck]:
         ("labels of users who submit", [_within(c.count) for c in clusters]),
     ):
         total = sum(float((score * held).sum()) for score, (_, held) in zip(scores, views, strict=True))
-        # The users whose noisy label is a one (a zero where fewer users have zeros) are a random sample.
+        # The users with the rarer noisy label are a random sample of the cluster.
         variance = sum(
             float((np.minimum(c.held.sum(1), (~c.held).sum(1)) * (score**2).mean(1)).sum())
             for score, (c, _) in zip(scores, views, strict=True)
         )
         yield LawCheck.of(name, total, variance)
-        # Each user's submissions against each user's noisy label: a sum with one term for each run.
+        # Compare each user's submissions with each user's noisy label, by a sum with one term for each run.
         worst, tests = LawCheck(name, 0.0, 1.0), 0
         for score, (c, held) in zip(scores, views, strict=True):
             if c.held.shape[1] <= LARGEST_PAIRED:
@@ -116,10 +116,11 @@ def _symmetry(clusters: Sequence[HeldAndSubmitted]) -> Iterator[LawCheck]:
 
 
 def _by_law(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw) -> Iterator[LawCheck]:
-    """Yields the checks of a declared law. According to it, submissions are independent given the noisy labels, with
-    known probabilities that a user submits and that she submits a one. Sums over all users and runs are checked for
-    seven statistics: the share of ones, its relation to users' own labels, the number of submissions, its relation to
-    own labels, users who submit more than once, and, for pairs of users, their labels and whether they submit.
+    """Yields the checks of a declared law. Under this law, submissions are independent given the noisy labels. The law
+    gives the probabilities that a user submits and that she submits a one. Seven sums over all users and runs are
+    checked. Three sums are about submitted ones: their share, the relation to users' own noisy labels, and pairs of
+    users. Three sums are about submitting at all: the number of submissions, the relation to own noisy labels, and
+    pairs of users. The seventh sum counts submissions beyond a user's first.
 
     clusters: what the users of each cluster held and submitted in each run. law: the declared probabilities.
     """
@@ -148,8 +149,7 @@ def _by_law(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw) -> Iterato
 
 
 def _centred(values: NDArray[np.generic]) -> Floats:
-    """Numbers (R, n) of n users of a cluster in R runs, minus the mean of each run over the users, so that in each run
-    they sum to 0.
+    """The numbers (R, n) of n users in R runs, minus each run's mean. So the result sums to 0 in each run.
 
     values: (R, n), such as 1 where a user's noisy label is a one.
     """
@@ -158,10 +158,11 @@ def _centred(values: NDArray[np.generic]) -> Floats:
 
 
 def _within(counts: NDArray[np.int64]) -> Floats:
-    """A score for each of n users in each of R runs, (R, n), from how many labels she submitted. The score is this
-    count, or 2 if the count is larger, minus the mean of such numbers over the users of the same run. If the largest
-    absolute value of all scores is above 1, all are divided by it, since Bernstein's inequality is applied to terms of
-    at most 1. counts: (R, n) numbers of submitted labels, or of ones among them.
+    """A score for each of n users in each of R runs, (R, n), from the number of labels that she submitted. A number
+    above 2 counts as 2. The mean over the users of the run is subtracted. If the largest absolute score is above 1, all
+    scores are divided by it, because Bernstein's inequality needs terms of at most 1.
+
+    counts: (R, n) numbers of submitted labels, or numbers of submitted ones.
     """
     scores = _centred(np.minimum(counts, 2))
     return np.asarray(scores / max(1.0, float(np.abs(scores).max(initial=0.0))))

@@ -44,8 +44,8 @@ def audit_exchange(
         cluster_size: number n of users in each of many copies of one cluster with the worst data set; None: the
         scenario's own clusters are attacked.
         claimed_flip_prob: the flip probability α for which the certified δ is tested; None: the scenario's α.
-        closely: whether a classifier also learns from every submission and its time; this needs an engine that sends
-        messages, and clusters of one size.
+        closely: whether a classifier also learns from every submission and its time. This needs clusters of one size,
+        and an engine that sends messages.
 
     Raises:
         InputError: the exchange cannot be attacked, or nothing is certified of it.
@@ -72,8 +72,7 @@ def audit_exchange(
 
 
 def people_of(case: Replicate) -> People:
-    """The users of the scenario's first replicate. If possible, they are drawn in shards, which are groups of whole
-    clusters.
+    """The users of the scenario's first replicate, drawn in shards (groups of whole clusters) if possible.
 
     Raises:
         InputError: labels have more than two classes.
@@ -99,14 +98,14 @@ def _may_fail(scenario: Scenario) -> bool:
 
 
 def _deployed_exchange(case: Replicate, sizes: NDArray[np.int64]) -> LabelExchangeMechanism:
-    """The label exchange that a scenario deploys in clusters of these sizes, with labels 0 and 1. The submitted labels
-    are left as they are: the exchange does not correct the bias that flips cause.
+    """The label exchange that a scenario deploys in clusters of these sizes, with labels 0 and 1. This exchange does
+    not correct the bias that flips cause.
 
     case: the scenario. sizes: numbers of users of the clusters.
 
     Raises:
-        InputError: the scenario names the users of its coalition, or its mechanism is no label exchange, or users ask
-        several peers although the network may have faults or users may depart from the protocol.
+        InputError: the scenario names the users of its coalition; or its mechanism is no label exchange; or users ask
+        several peers while the network may have faults or users may depart from the protocol.
     """
     scenario = case.scenario
     if scenario.adversaries.coalition.users:
@@ -119,19 +118,21 @@ def _deployed_exchange(case: Replicate, sizes: NDArray[np.int64]) -> LabelExchan
 
 
 def worst_labels(mechanism: LabelExchangeMechanism, size: int) -> NDArray[np.uint8]:
-    """The labels (n,) of a cluster of n users in which an attack is expected to learn most about the first user, the
-    target; her label is 0 here. The search is over the number of other users who hold label 1.
+    """The labels (n,) of a cluster in which an attack is expected to learn most about the first user, the target. Her
+    label is 0 here. The search is over the number of other users who hold label 1.
 
-    If every user asks one peer and n is at most 100, the number with the largest δ(0) is taken; this δ is computed from
+    If every user asks one peer and n is at most 100, the number with the largest δ(0) is taken. This δ is computed from
     the exact law of what the learner sees. In larger clusters the number 0 is taken. If users ask several peers and
-    submit the majority, up to 65 numbers are tried. The number with the least estimated variance is taken, since this
-    variance hides the target. size: n.
+    submit the majority, up to 65 numbers are tried. The number with the least estimated variance is taken, because this
+    variance hides the target.
+
+    size: n.
     """
     labels, alpha = np.zeros(size, dtype=np.uint8), flipped_labels(mechanism.randomizer, "an audit").flip_prob
     if mechanism.asking.several:
         exchange = MajorityExchange(size, alpha, mechanism.sampling_rate, mechanism.asking.shares)
         setting = cast(MajorityCluster, exchange.setting)
-        # the number of ones with the smallest variances reveals approximately the most
+        # the least variance reveals approximately the most
         tried: list[int] = np.unique(np.linspace(0, (size - 1) // 2, _LOOKS).astype(int)).tolist()
         labels[1 : 1 + min(tried, key=lambda ones: sum(setting.variances(ones)))] = 1
     elif size <= LARGEST_VIEW:
@@ -141,14 +142,14 @@ def worst_labels(mechanism: LabelExchangeMechanism, size: int) -> NDArray[np.uin
 
 
 def exchange_attack(targets: ClusterTargets, tabulated: bool, trials: int, seed: int) -> ClusterAttack:
-    """The attack on an exchange. It scores each target's label by the likelihood ratio of the counts that the learner
-    sees of her cluster, and by a classifier that has learned from held-out runs. If the targets are looked at closely
-    and arrival times are known, three more scores look at who submits together.
+    """The attack on an exchange. One score of a target's label is the likelihood ratio of the counts that the learner
+    sees of her cluster. Another score comes from a classifier that has learned from held-out runs. Three more scores
+    look at who submits together, if targets are looked at closely and arrival times are known.
 
     Args:
         targets: the source of the targets; each cluster has one target. tabulated: True if the ratio is taken from
         tables of the exact law, which needs few and small clusters; False if it is taken from normal approximations.
-        trials: how many targets will count; it fixes the number of held-out targets. seed: root seed.
+        trials: how many targets will count; this fixes the number of held-out targets. seed: root seed.
     """
     mechanism = exchange_of(targets.mechanism, "an audit", True)
     asking, alpha = mechanism.asking, flipped_labels(mechanism.randomizer, "an audit").flip_prob
@@ -185,20 +186,20 @@ class ClusterCurves(ClusterAccount):
         return LabelExchange(size, noise, rate)
 
     def bound(self, delta: float) -> PrivacyBound:
-        """The learner's ε at δ in the smallest cluster, which holds for all clusters. The reason: suppose that the
-        learner is also told the noisy labels of some users of a larger cluster. What remains secret is an exchange in a
-        smaller cluster, and the additional knowledge can only raise ε.
+        """The learner's ε at δ in the smallest cluster, which holds for all clusters. To see this, tell the learner the
+        noisy labels of some users of a larger cluster. The rest is an exchange in a smaller cluster, and additional
+        knowledge can only raise ε.
 
-        This argument fails if users ask several peers and submit the majority, since the noisy labels that the learner
-        is told also count in majorities. The bound is then that of the cluster size with the largest ε.
+        This argument fails if users ask several peers and submit the majority: noisy labels that the learner knows also
+        count in majorities. Then the result is the largest ε of all cluster sizes.
         """
         sizes = np.unique(self.sizes) if self.mechanism.asking.several else self.sizes.min(keepdims=True)
         return max((self.accountant(int(n)).epsilon(delta) for n in sizes), key=lambda bound: bound.epsilon_upper)
 
     def curves(self) -> dict[str, Floats]:
         """Trade-off curves of a cluster of median size, by name. One is the exact curve without faults. The other
-        follows from the clustering paper's Lemma 9; it is left out if users ask several peers, or the lemma does not
-        apply.
+        follows from the clustering paper's Lemma 9. This curve is left out if users ask several peers, or if the lemma
+        does not apply.
         """
         n = self.middle
         curves = {"exact, without faults": tradeoff(self.accountant(n), TYPE_ONE)}
@@ -212,10 +213,10 @@ class ClusterCurves(ClusterAccount):
         return curves
 
     def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
-        """The smallest flip probability α, up to 1/2, that the attack refutes. An α is refuted if, at one ε or more,
-        the attack proves a larger δ than would be certified with this α. None if no α is refuted.
+        """The smallest flip probability α, up to 1/2, that the attack refutes; None if no α is refuted. An α is refuted
+        if at some tested ε the attack proves a larger δ than would be certified with this α.
 
-        δ at another α is the certified δ, times the ratio of δ with this α to δ with the claimed α in a cluster of
+        δ at another α is the certified δ times a ratio: δ with this α, divided by δ with the claimed α, in a cluster of
         median size.
 
         Args:

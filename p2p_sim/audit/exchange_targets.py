@@ -1,8 +1,8 @@
-"""The targets of an audit in one run, whose labels are fair coins, and what the learner sees of them.
+"""The targets of an audit in one run, and what the learner sees of the targets.
 
-In each cluster the first user is the target; the attacker knows the labels of all other users. The clusters are copies
-of one cluster, or those of a scenario's own users. They are run again with fresh noise until there are enough targets.
-A coin chooses between two classes, the low and the high one.
+A target's label is a fair coin between two classes, the low and the high one. In each cluster the first user is the
+target; the attacker knows the labels of all other users. The clusters are copies of one cluster, or a scenario's own
+clusters. Runs are repeated with fresh noise until there are enough targets.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,10 +31,10 @@ Ints = NDArray[np.int64]
 class Round(NamedTuple):
     """The users of one run of an audit, in C clusters with one target in each.
 
-    people: the users, before coins replace the targets' labels. part: a pair (first, end): only their shards first to
-    end - 1 are run (a shard is a group of whole clusters); None: all shards are run. offsets: (C + 1,) where the
-    clusters begin and end. holders: (2, C) how many users of each cluster, without its target, hold the high class, and
-    how many hold the low class.
+    people: the users, before coins replace the targets' labels. part: a pair (first, end), which limits the run to the
+    shards (groups of whole clusters) first to end - 1; None: all shards are run. offsets: (C + 1,) where the clusters
+    begin and end. holders: (2, C) how many users of each cluster, without its target, hold the high class (first row)
+    and the low class (second row).
     """
 
     people: People
@@ -47,13 +47,14 @@ class Round(NamedTuple):
 class Batch:
     """What the learner sees of c targets, one in each cluster; arrays without a shape are (c,).
 
-    labels: the coins. sizes: n, the number of users of the cluster. ones, zeros: how many users besides the target hold
-    the high class, and the low class. sent, sent_ones, sent_zeros: how many users of the cluster submitted, how many of
-    them submitted the high class, and how many the low class. own, after, before: what was submitted by the target, by
-    the user after her, and by the cluster's last user (0 nothing, 1 the low class, 2 the high class, 3 another class).
-    times: (c, 4) features of the order of arrival (`_order`); None if times are not used. claims: (J,) at each of J
-    values of ε, the sum of the certified δ of all targets; None if δ does not depend on the run, or no ε was given.
-    raw: (c, 3n) what each user of the cluster submitted, and when (`raw_view`); None if it is not used.
+    labels: the coins. sizes: n, the number of users of the cluster. ones: how many users besides the target hold the
+    high class. zeros: how many of them hold the low class. sent: how many users of the cluster submitted. sent_ones:
+    how many users submitted the high class. sent_zeros: how many users submitted the low class.
+    own: what the target submitted (0 nothing, 1 the low class, 2 the high class, 3 another class). after: what the user
+    after the target submitted. before: what the cluster's last user submitted.
+    times: (c, 4) features of the order of arrival (`_order`); None if times are not used. claims: (J,) the sum of the
+    certified δ of all targets at each of J values of ε; None if δ does not depend on the run, or no ε was given. raw:
+    (c, 3n) what each user of the cluster submitted, and when (`raw_view`); None if it is not used.
     """
 
     labels: NDArray[np.bool_]
@@ -97,11 +98,11 @@ class CoinedPeople(DrawnPeople):
 
 @dataclass(frozen=True)
 class ClusterTargets:
-    """The source of an audit's targets: there is one in each cluster, and her label is a coin.
+    """The source of an audit's targets. Each cluster has one target, whose label is a coin.
 
-    case: the scenario, whose network carries messages. mechanism: what is attacked. rounds: a function that, for a
-    number of targets still needed, yields the users of further runs. pair: the classes between which a coin chooses.
-    looks_closely: whether batches have the raw view; then all clusters must have the same size. certified: the
+    case: the scenario, whose network carries messages. mechanism: what is attacked. rounds: a function that yields the
+    users of further runs; its argument is the number of targets still needed. pair: the classes between which a coin
+    chooses. looks_closely: whether batches have the raw view; then all clusters must have the same size. certified: the
     randomised response for which δ is certified, given each network as it turned out; None: the certified δ does not
     depend on the run.
     """
@@ -114,14 +115,13 @@ class ClusterTargets:
     certified: RandomizedResponse | None = None
 
     def batches(self, trials: int, seed: int, epsilons: Sequence[float] = ()) -> Iterator[Batch]:
-        """Yields batches of targets, until there are at least `trials` targets. A batch has the coins that are the
-        targets' labels, and what the learner sees of the targets' clusters. The mechanism runs again, with fresh coins
-        and noise, for each batch.
+        """Yields batches of targets, until there are at least `trials` targets. A batch has the targets' coins, and
+        what the learner sees of the targets' clusters. The mechanism runs again for each batch, with fresh coins and
+        noise.
 
         Args:
-            trials: the least number of targets. seed: root seed. epsilons: (J,) values of ε. If δ is certified for the
-            networks as they turn out, a batch has the sum of its targets' certified δ at each ε. There are no sums if
-            `epsilons` is empty, or if δ does not depend on the run.
+            trials: the least number of targets. seed: root seed. epsilons: (J,) values of ε, may be empty. If the
+            certified δ depends on the realised networks, a batch has the sum of the targets' certified δ at each ε.
         """
         total, replicate = 0, 0
         while total < trials:
@@ -140,7 +140,7 @@ class ClusterTargets:
         Args:
             outcome: what the mechanism released in the run, with arrival times if there are any. users: the clusters'
             boundaries, and how many users of each cluster besides the target hold either class. coins: (C,) the
-            targets' labels. epsilons: values of ε at which the targets' certified δ is summed, if it depends on the
+            targets' labels. epsilons: values of ε at which the targets' certified δ is summed if it depends on the
             run's network; may be empty.
         """
         offsets, start, clusters = users.offsets, int(users.offsets[0]), len(coins)
@@ -151,7 +151,7 @@ class ClusterTargets:
         speaks = scores_of(release, *self.pair)
         sent[user] = np.where(speaks > 0.0, 2, np.where(speaks < 0.0, 1, 3))
         bounds, ends = offsets[:-1] - start, offsets[1:] - start - 1
-        # Times are looked at unless the certified bound is about a learner who does not see them.
+        # Times are used unless the certified bound is about a learner who does not see times.
         facts, times, raw = outcome.realised or (), None, None
         claims: Floats | None = None
         if epsilons and self.certified is not None:
@@ -179,9 +179,9 @@ class ClusterTargets:
 
 
 def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
-    """A function that yields runs of an audit in copies of one cluster. Its argument is how many targets are still
-    wanted. It yields one run with a copy for each of these targets, or with fewer copies if so many would take too much
-    memory; the first user of each copy is the target.
+    """A function that yields one run of an audit in copies of one cluster. Its argument is how many targets are still
+    wanted. The run has one copy for each of these targets, or fewer copies if so many need too much memory. The first
+    user of each copy is the target.
 
     labels: (n,) the labels of the cluster's users.
     """
@@ -201,9 +201,9 @@ def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
 def own_users(people: People, pair: ClassPair = BINARY) -> Callable[[int], Iterator[Round]]:
     """A function that yields an audit's rounds: the users of a scenario's first replicate, one shard after another.
 
-    The function's argument is how many clusters are still wanted. The function ends once it has yielded at least so
-    many clusters, or all of them. In every cluster the first user is the target. All shards of a `Population` are a
-    single round.
+    The function's argument is how many clusters are still wanted. The function ends when it has yielded so many
+    clusters, or all clusters. In every cluster the first user is the target. All shards of a `Population` are a single
+    round.
 
     Args:
         people: the users. pair: the two classes, of which the target holds one.
@@ -225,12 +225,11 @@ def own_users(people: People, pair: ClassPair = BINARY) -> Callable[[int], Itera
 
 
 def _holders(labels: NDArray[np.uint8], offsets: Ints, pair: ClassPair) -> Ints:
-    """How many users of each cluster, without its first user, hold the high class of a pair, and how many hold the low
-    class: (2, C). The target's coin chooses between the two classes.
+    """How many users besides the first hold the high and the low class: (2, C), with a column for each cluster.
 
     Args:
-        labels: (n,) of the users. offsets: (C + 1,) where the clusters begin and end; all of them may be shifted by a
-        constant. pair: the two classes.
+        labels: (n,) of the users. offsets: (C + 1,) where the clusters begin and end; a constant may be added to all
+        offsets. pair: the two classes.
     """
     first = offsets[:-1] - offsets[0]
     held = np.stack([labels == pair.high, labels == pair.low])
@@ -238,8 +237,9 @@ def _holders(labels: NDArray[np.uint8], offsets: Ints, pair: ClassPair) -> Ints:
 
 
 def _coined(people: People, offsets: Ints, coins: NDArray[np.uint8]) -> People:
-    """A copy of the people in which the first user of each of C clusters has a coin as her label. offsets: (C + 1,)
-    where the clusters begin and end. coins: (C,).
+    """A copy of the people in which the first user of each of C clusters has a coin as her label.
+
+    offsets: (C + 1,) where the clusters begin and end. coins: (C,).
     """
     if isinstance(people, Population):
         labels = people.labels.copy()
@@ -253,17 +253,17 @@ def _coined(people: People, offsets: Ints, coins: NDArray[np.uint8]) -> People:
 
 
 def _order(cluster: Ints, member: Ints, high: NDArray[np.bool_], arrival: Floats, clusters: int) -> Floats:
-    """Features (clusters, 4) of the order of arrival; a feature is -1 if the cluster lacks the submissions that it is
-    about.
+    """Features (clusters, 4) of the order of arrival; -1 where a cluster lacks the submissions for a feature.
 
-    A submission's rank is its position in the order of its cluster's submissions, as a share of their number. A
+    A submission's rank is its position among the cluster's submissions, divided by the number of these submissions. A
     submission of the high class is called a one, any other a zero. The features are: the rank of the target's
     submission; whether the first submission is a one; whether the last submission is a one; the mean rank of ones minus
     the mean rank of zeros.
 
     Args:
-        cluster, member, high, arrival: (m,) for each submission the cluster, the number of the user in it (0 is the
-        target), whether the submission is a one, and when it arrived.
+        cluster: (m,) the cluster of each of m submissions. member: (m,) the number of the user in the cluster; 0 is the
+        target. high: (m,) whether the submission is a one. arrival: (m,) when the submission arrived. clusters: number
+        of clusters.
     """
     order = np.lexsort((arrival, cluster))
     cluster, member, ones = cluster[order], member[order], high[order]
@@ -276,7 +276,7 @@ def _order(cluster: Ints, member: Ints, high: NDArray[np.bool_], arrival: Floats
     features[cluster[target], 0] = rank[target]
     some = counts > 0
     features[some, 1], features[some, 2] = ones[(ends - counts)[some]], ones[ends[some] - 1]
-    # The mean rank of ones minus that of zeros, where a cluster has ones and zeros.
+    # The mean rank of ones minus the mean rank of zeros, in clusters with both.
     many = np.bincount(cluster, weights=ones, minlength=clusters)
     late = np.bincount(cluster, weights=rank * ones, minlength=clusters) / np.maximum(many, 1.0)
     early = np.bincount(cluster, weights=rank * ~ones, minlength=clusters) / np.maximum(counts - many, 1.0)
@@ -286,14 +286,14 @@ def _order(cluster: Ints, member: Ints, high: NDArray[np.bool_], arrival: Floats
 
 
 def raw_view(sent: NDArray[np.int8], user: Ints, arrival: Floats) -> Floats:
-    """All that the learner sees of c clusters of n users, as features (c, 3n): first each user's submission as a
-    number, then its time of arrival in seconds, then the n times of the cluster in ascending order. A user who
-    submitted nothing has the time -1; among the ordered times, these entries come last.
+    """All that the learner sees of c clusters of n users, as features (c, 3n). First comes each user's submission as a
+    number, then the submission's time of arrival in seconds. Last come the n times of the cluster in ascending order. A
+    user who submitted nothing has the time -1; among the ordered times, these entries come last.
 
     Args:
-        sent: (c, n) each user's submission: 0 nothing, 1 the low class of the two between which coins choose, 2 the
-        high class, 3 another class. user: (m,) who submitted, numbered through all clusters from 0. arrival: (m,)
-        when each of these submissions arrived, seconds.
+        sent: (c, n) each user's submission: 0 nothing, 1 the low class, 2 the high class, 3 another class. user: (m,)
+        who submitted, numbered through all clusters from 0. arrival: (m,) when each of these submissions arrived, in
+        seconds.
     """
     flat = np.full(sent.size, np.inf)
     flat[user] = arrival

@@ -1,15 +1,15 @@
-"""Attacks on small clusters that count an observer's views, and the audit of an exchange over a network with faults.
+"""Attacks that count an observer's views in small clusters, and the audit of an exchange over a network with faults.
 
-An attack runs on many copies of one small cluster, each of which is an independent trial. There are two worlds, which
-differ in the label of each cluster's first user, the target. A view of the learner is what the target submitted
-(nothing, 0 or 1), how many other users of the cluster submitted, and how many of these submitted a one. A pilot run
-with a seed of its own shows which views are evidence of a label. These views are then fixed as an event, and the
-event's frequencies in fresh trials bound δ(ε) from below.
+An attack runs on many copies of one small cluster, and each copy is an independent trial. The target is the first user
+of each cluster. Her label is 0 in one world and 1 in the other. The learner's view has three parts: what the target
+submitted (nothing, 0 or 1), how many other users submitted, and how many of these submitted a one. A pilot run with a
+seed of its own shows which views are evidence of a label. These views are then fixed as an event. The event's
+frequencies in fresh trials bound δ(ε) from below.
 
-With faults, the certified δ(ε) is conditional on the realised network of each cluster. Who is online, what is lost and
-who submits do not depend on labels. So the δ(ε) that the attack bounds is at most the mean over networks of the
-certified δ(ε). The average over the trials' networks estimates this mean; the error has an empirical Bernstein bound
-(Maurer and Pontil 2009).
+With faults, the certified δ(ε) is conditional on the realised network of each cluster: who is online, and what is lost.
+The realised network and the choice of who submits do not depend on labels. So the attacked δ(ε) is at most the mean
+over networks of the certified δ(ε). The average over the trials' networks estimates this mean. An empirical Bernstein
+bound limits the estimate's error (Maurer and Pontil 2009).
 """
 
 import math
@@ -65,11 +65,11 @@ class Copies(NamedTuple):
 
 def copies(labels: NDArray[np.uint8], trials: int, seed: int) -> Iterator[Copies]:
     """Yields populations made of copies of one cluster, each with the random streams for its run. All populations
-    together have `trials` copies; each has at most 4 × 65,536 users, so that little memory is needed.
+    together have `trials` copies. To save memory, each population has at most 4 × 65,536 users.
 
     Args:
-        labels: (n,) labels of the cluster's users, with the target's label first. The streams for the target's label 0
-        are independent of those for her label 1. trials: number of copies. seed: root seed.
+        labels: (n,) labels of the cluster's users, with the target's label first. Streams for the target's label 0 are
+        independent of streams for her label 1. trials: number of copies. seed: root seed.
     """
     together = SHARDS * (BLOCK // labels.size)
     for batch, start in enumerate(range(0, trials, together)):
@@ -83,8 +83,8 @@ def sent_of(users: NDArray[np.integer], labels: NDArray[np.generic], cluster_siz
     """What each user of each cluster submitted, (clusters, n): 0 nothing, 1 a label 0, 2 a label 1.
 
     Args:
-        users: (m,) who submitted, numbered through all clusters from 0. labels: (m,) the label 0 or 1 that each of them
-        submitted. cluster_size: n. clusters: number of clusters.
+        users: (m,) who submitted, numbered through all clusters from 0. labels: (m,) the label 0 or 1 that each of
+        these users submitted. cluster_size: n. clusters: number of clusters.
     """
     sent = np.zeros(clusters * cluster_size, dtype=np.int8)
     sent[users] = 1 + labels.astype(np.int8)
@@ -92,12 +92,12 @@ def sent_of(users: NDArray[np.integer], labels: NDArray[np.generic], cluster_siz
 
 
 def target_cells(sent: Sent) -> Counts:
-    """The learner's view of each cluster of n users as one number below 3n², (clusters,): an index into tables of the
-    views' exact probabilities.
+    """The learner's view of each cluster of n users as one number below 3n², (clusters,). The number is an index into
+    tables of the views' exact probabilities.
 
-    The number is (s n + m) n + k, where s is what the target, the first user, submitted (0 nothing, 1 a label 0, 2 a
-    label 1), m is how many other users submitted, and k how many of these submitted a 1. sent: (clusters, n) what each
-    user submitted, coded as s is.
+    The number is (s n + m) n + k. Here s is what the target, the first user, submitted: 0 nothing, 1 a label 0, 2 a
+    label 1. m is how many other users submitted, and k is how many of these submitted a 1. sent: (clusters, n) what
+    each user submitted, with the code of s.
     """
     n, others = sent.shape[1], sent[:, 1:]
     submissions, ones = (others > 0).sum(axis=1), (others == 2).sum(axis=1)
@@ -105,14 +105,14 @@ def target_cells(sent: Sent) -> Counts:
 
 
 def coalition_cells(messages: Messages, views: CoalitionViews, population: Population) -> Counts:
-    """What a coalition sees together with the learner, as one number for each of C clusters of n users, (C,): an index
-    into the tables of `views`. The coalition is users 1 to c of each cluster. User 0 is the target; the coalition knows
-    all labels except hers.
+    """What a coalition sees together with the learner, as one number for each of C clusters of n users, (C,). The
+    number is an index into the tables of `views`. The coalition is users 1 to c of each cluster. User 0 is the target;
+    the coalition knows all labels except the target's label.
 
-    If a member fetched the target's noisy label, the number is this label, 0 or 1. Otherwise it encodes two parts. The
-    first is from how many other users outside the coalition the members fetched noisy labels: from how many who hold
-    label 0, from how many who hold label 1, and how many of all these users have a noisy label 1. The second is what
-    the users outside the coalition submitted, except for users who fetched from a member.
+    If a member fetched the target's noisy label, the number is this label, 0 or 1. Otherwise the number encodes two
+    parts. The first part is about the outsiders from whom members fetched noisy labels. Outsiders are the other users
+    outside the coalition. The part gives the numbers of these users with label 0, with label 1, and with a noisy label
+    1. The second part is what the target and the outsiders submitted, except for users who fetched from a member.
 
     Args:
         messages: delivered messages that a member sent or got, or that the learner got. views: the object that numbers
@@ -134,7 +134,7 @@ def coalition_cells(messages: Messages, views: CoalitionViews, population: Popul
     sent = sent_of(messages.sender[submitted], messages.label[submitted], n, shape[0])
     sent[cluster[rows], user[rows]] = 0
     cells = target_cells(np.delete(sent, np.s_[1 : 1 + c], axis=1))
-    # How many noisy bits the members know of users with label 0 and with label 1, and how many of these bits are ones.
+    # How many noisy bits of users with label 0, and of users with label 1, the members know; how many bits are ones.
     target, fetched = bit[:, 0], bit[:, 1:] >= 0
     truth = population.labels.reshape(shape)[:, 1:]
     f0, f1 = (fetched & (truth == 0)).sum(axis=1), (fetched & (truth == 1)).sum(axis=1)
@@ -143,12 +143,12 @@ def coalition_cells(messages: Messages, views: CoalitionViews, population: Popul
 
 
 def cluster_labels(views: Views, ones: int, label: int) -> NDArray[np.uint8]:
-    """Labels (n,) of a cluster to attack: first the target's label, then a 0 for each member of the coalition, then
-    `ones` labels 1 of other users, then labels 0.
+    """Labels (n,) of a cluster to attack. First comes the target's label, then a 0 for each member of the coalition,
+    then `ones` labels 1 of other users, then labels 0.
 
     Args:
-        views: describes the observer, with the cluster size n and the number of members, 0 for the learner alone.
-        ones: how many users besides the target hold label 1. label: the target's label, 0 or 1.
+        views: describes the observer, with the cluster size n and the coalition's number of members (0 for the learner
+        alone). ones: how many users besides the target hold label 1. label: the target's label, 0 or 1.
     """
     labels = np.zeros(views.cluster_size, dtype=np.uint8)
     labels[0] = label
@@ -177,10 +177,9 @@ def run_world(
     places: tuple[Path, ...] = (),
     noise: RandomizedResponse | None = None,
 ) -> World:
-    """How often each of J possible views of the observer occurs in an attack's trials (copies of one cluster) if every
-    target holds `label`: an array `views` (J,). A second array `deltas` (trials,) has the δ that is certified at the
-    attack's ε for each trial's network, given who was online and what was lost. This array is empty without `noise`, or
-    if the mechanism's runs have no network records.
+    """How often each of J possible views of the observer occurs in the attack's trials if every target holds `label`.
+    The result `views` (J,) has these counts. The result `deltas` (trials,) has the certified δ at the attack's ε for
+    each trial's realised network. It is empty without `noise`, or if the mechanism's runs have no network records.
 
     Args:
         attack: has the observer's views, the number of other users who hold label 1, ε, and the number of trials.
@@ -205,8 +204,7 @@ def run_world(
 
 
 class WorldCounts(NamedTuple):
-    """How often each view occurred if the target's label was 0 and if it was 1, (2, J), in a pilot and in the trials
-    that count.
+    """How often each view occurred in a pilot and in the trials that count: (2, J), for target label 0 and for label 1.
 
     deltas: (2 · trials,) the certified δ(ε) of each trial's network; empty if these were not computed.
     """
@@ -219,10 +217,10 @@ class WorldCounts(NamedTuple):
 def run_worlds(
     attack: AttackPlan, mechanism: Deployment, case: Replicate, noise: RandomizedResponse | None = None
 ) -> WorldCounts:
-    """How often each of J possible views occurs if the targets' label is 0 and if it is 1, (2, J), in two runs. The
-    first is a pilot, half as long and with a seed of its own, from which an attack learns which views are evidence. The
-    second has the trials that count. The result also has the δ that is certified at the attack's ε for the network of
-    each of these trials, first for label 0, then for label 1. If `noise` is None, it has no δ.
+    """How often each of J possible views occurs in two runs: (2, J), for target label 0 and for label 1. The first run
+    is a pilot, half as long and with a seed of its own. From the pilot an attack learns which views are evidence. The
+    second run has the trials that count. For each of these trials, the result also has the certified δ at the attack's
+    ε. The δ for label 0 come first, then the δ for label 1.
 
     Args:
         attack: has the observer's views, ε and the number of trials for each label. mechanism: what is attacked. case:
@@ -263,9 +261,7 @@ class RealisedAudit:
 
     @property
     def passed(self) -> bool:
-        """Whether the lower bound of δ(ε) that the attack proves is at most the certified upper bound of the mean of
-        δ(ε) over networks as they may turn out.
-        """
+        """Whether the lower bound of δ(ε) that the attack proves is at most `delta_certified`."""
         return self.delta_lower_confidence <= self.delta_certified
 
 
@@ -282,15 +278,15 @@ def audit_realised(
     Args:
         scenario: has the mechanism, network, adversaries, δ and seed; labels are binary.
         cluster_size: n, 2 to 30.
-        trials: number of clusters simulated in each of two worlds; a cluster's first user, the target, holds label 0 in
-        one world and label 1 in the other. Before these trials come half as many trials of a pilot, from which the
-        attack learns which views are evidence.
+        trials: number of clusters simulated in each of two worlds. A cluster's first user, the target, holds label 0 in
+        one world and label 1 in the other. A pilot with half as many trials comes before; from it the attack learns
+        which views are evidence.
         epsilon: ε at which δ is tested, at least 0 and below the ε of a single noisy label; None: a quarter of the ε
         that holds against the learner at δ = 1e-3 without faults.
         data_dir: where data files are.
 
     Raises:
-        InputError: ε is out of its range, or the mechanism or its adversaries cannot be attacked.
+        InputError: ε is out of range, or the mechanism or its adversaries cannot be attacked.
     """
     # The mechanism, and the data set that is worst for the exchange without faults.
     setup = Setup(np.array([cluster_size]), 2, scenario.privacy.delta, "events", scenario.adversaries)
@@ -329,11 +325,11 @@ def audit_realised(
 
 
 def bernstein_margin(values: Floats, largest: float, error: float) -> float:
-    """An upper bound on the amount by which the mean of a distribution on [0, largest] exceeds the average of m
-    independent draws of it.
+    """An upper bound of a distribution's mean minus the average of m independent draws.
 
-    The margin sqrt(2 variance L/m) + 7 largest L/(3 (m-1)), with the draws' sample variance and L = ln(2/error), fails
-    with probability at most `error` (Maurer and Pontil 2009, Theorem 4). values: (m,) the draws.
+    The distribution lies in [0, largest]. The bound is sqrt(2 variance L/m) + 7 largest L/(3 (m-1)), with the draws'
+    sample variance and L = ln(2/error). It fails with probability at most `error` (Maurer and Pontil 2009, Theorem 4).
+    values: (m,) the draws.
     """
     log = math.log(2.0 / error)
     spread = math.sqrt(2.0 * float(values.var(ddof=1)) * log / values.size)

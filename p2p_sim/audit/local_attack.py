@@ -1,13 +1,13 @@
 """One-run audits of local mechanisms, whose users send messages of their own, and of noisy counts of bags of users.
 
-**Messages.** Every user is a target. Her label is a fair coin between the two most frequent classes or, if labels are
-numbers, between the two ends of their public grid. A message depends on its user's label, on her own noise and perhaps
-on earlier messages. So, given all messages, the coins are independent, and the probability of each coin depends on its
-user's message alone. Tests that need independent targets are therefore valid even if a guess looks at all messages.
+**Messages.** Every user is a target. Her label is a fair coin between the two most frequent classes. If labels are
+numbers, the coin chooses between the two ends of their public grid. A message depends on its user's label, on her own
+noise and perhaps on earlier messages. So the coins are independent given all messages. Tests that need independent
+targets are therefore valid even if a guess looks at all messages.
 
 **Bags.** A bag is a random group of users of one cluster. One user of each bag is a target, whose label is a fair coin.
 The attacker knows all other labels and who is counted, and subtracts the other labels from the counts. Bags have
-independent noise, so that targets are independent.
+independent noise, so targets are independent.
 """
 
 from collections.abc import Sequence
@@ -52,12 +52,12 @@ SCORED = ("hard", "bits", "soft", "signed")
 
 def audit_local(case: Replicate, trials: int, mechanism: LocalChannel | None = None) -> OneRunAudit:
     """Attacks a local mechanism, in which each user sends a message that depends on her own label and noise. Every user
-    is a target: her label is a fair coin, which the attack guesses from her message. The result has lower bounds of ε
-    and δ that the right guesses prove, beside the certified ones.
+    is a target: her label is a fair coin, which the attack guesses from her message. The result has the lower bounds of
+    ε and δ that the right guesses prove, and the certified ε and δ.
 
     Args:
         case: one random repetition of the scenario, with its users. trials: the least number of targets; the run is
-        repeated with all users until there are this many. mechanism: the mechanism that is attacked; None: the one that
+        repeated with all users until there are so many. mechanism: the mechanism that is attacked; None: the one that
         the scenario declares.
 
     Raises:
@@ -70,7 +70,7 @@ def audit_local(case: Replicate, trials: int, mechanism: LocalChannel | None = N
 
 
 class ClassPair(NamedTuple):
-    """The two classes between which a coin chooses: `low` if the coin is 0, `high` if it is 1."""
+    """The two classes between which a coin chooses: 0 stands for `low`, 1 for `high`."""
 
     low: int
     high: int
@@ -112,12 +112,13 @@ class AllUsers(RepeatedTargets):
 
     def coined_run(self, streams: Streams, record: bool = False, **changes: float) -> CoinedRun:
         """One run of the mechanism in which every user's label is a fair coin between two classes. Returns the coins
-        (n,), the users with these labels, and the outcome: what the mechanism releases, and the messages of the run.
+        (n,), the users with these labels, and the outcome. The outcome has what the mechanism releases, and the
+        messages of the run.
 
         Args:
             streams: random streams of the run, also of the coins. record: whether every message is kept. changes:
-            values that replace settings of the scenario's network, by their names; duplication=0.0, for example, lets
-            the network duplicate no message.
+            values that replace settings of the scenario's network, by name. For example, duplication=0.0 lets the
+            network duplicate no message.
         """
         coins = streams.generator("audit-coin").random(self.people.num_users) < 0.5
         people = replace(self.people, labels=self.pair.labels(coins))
@@ -219,9 +220,9 @@ class BagTargets(RepeatedTargets):
         high class.
 
         The attacker knows all other labels. From the bag's noisy counts of each class she subtracts the labels of the
-        other users who are counted, so that the target's label and the noise are left. The score is what is left of the
-        high class minus what is left of the low class. If only ones are counted, so that a single number c is left, the
-        score is 2c - 1. The score is 0 if the target is not counted.
+        other counted users. The target's label and the noise are left. The score is the rest of the high class minus
+        the rest of the low class. If only ones are counted, there is a single rest c, and the score is 2c - 1. The
+        score is 0 if the target is not counted.
 
         streams: random numbers of the run.
         """
@@ -251,11 +252,10 @@ class CountsCurve(Account):
     pure = "pure ε of the counts"
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ at each of J values of ε, (J,), for a user of the smallest cluster, against the learner. The learner sees
-        the noisy counts of the labels in the user's bag, a random group of users of her cluster. The scale of the noise
-        on the counts is divided by `rise`: 1 gives the certified δ; a larger `rise` describes a leak by too little
-        noise, with approximately `rise` times the ε. From this δ the audit computes how likely it would detect such a
-        leak.
+        """δ against the learner at each of J values of ε, (J,), for a user of the smallest cluster. The learner sees
+        the noisy counts of the labels in the user's bag, a random group of users of her cluster. `rise` divides the
+        scale of the noise on the counts. 1 gives the certified δ. A larger `rise` describes a leak by too little noise,
+        with approximately `rise` times the ε. From this δ the audit computes how likely it would detect the leak.
         """
         scale = max(self.mechanism.scale / rise, LEAST_SCALE)
         weaker = self.mechanism.model_copy(update={"noise_scale": scale})

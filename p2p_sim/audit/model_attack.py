@@ -1,12 +1,12 @@
-"""An audit of a released model: many users of one training run are targets, whose labels the attacker does not know.
+"""An audit of a released model: many users of one training run are targets, whose labels the attacker guesses.
 
 One user in 10 (`APART`) is a target; the targets are the same users in all runs. In each run a target's label is a fair
-coin between the two most frequent classes; all other users keep their own labels. Of these two classes, the one with
+coin between the two most frequent classes. All other users keep their own labels. Of the two classes, the class with
 the larger number is the high class, the other the low class. A target's score is the model's log-odds of the high class
-against the low class at her features, minus the mean of these log-odds over models of other runs. The attacker guesses
-the labels of the targets whose scores are largest in absolute value; a pilot run determines the number of guesses.
+against the low class at her features. The mean of these log-odds over models of other runs is subtracted. The attacker
+guesses the labels of the targets whose scores are largest in absolute value. A pilot run fixes the number of guesses.
 `one_run_guesses` proves what the right guesses show about the whole certified curve. The guesses of all runs count
-together, because the runs have independent noise, and a target's coin in one run has no effect on other runs.
+together, because runs have independent noise, and a target's coin has no effect on other runs.
 """
 
 import math
@@ -34,16 +34,15 @@ from p2p_sim.privacy.audit_statistics import (
 from p2p_sim.replicate import Replicate
 
 SHARES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-"""Shares of the targets. A pilot run chooses one of these shares: the attacker guesses the labels of this share of the
-targets."""
+"""Shares of the targets. A pilot run chooses one; the attacker guesses the labels of this share of the targets."""
 REFERENCES = 8
 """Number of models of other runs; the mean of their log-odds is subtracted from a target's log-odds."""
 SMALL = 0.01
 """The δ at which ε is tested, as a share of the audit's error probability. If the accountant computes ε only at a
-larger δ (`least_delta`), that δ is taken. A mechanism may reveal all targets with probability δ, so that right guesses
+larger δ (`least_delta`), the larger δ is taken. A mechanism may reveal all targets with probability δ. So right guesses
 prove nothing at a δ above the error probability. The test of the whole curve does not depend on this value."""
 LARGEST_LOSS, POINTS = 60.0, 240
-"""The largest ε at which the certified curve is evaluated, and the number of values of ε at which it is evaluated."""
+"""The largest ε at which the certified curve is evaluated, and the number of values of ε."""
 APART = 10
 """Every user whose index is a multiple of this number is a target. With a larger number, the targets hide each other
 less, but more runs are needed.
@@ -55,14 +54,14 @@ class ModelAudit:
     """A finished audit of a model.
 
     scenario: its name. mechanism, parameters: the mechanism's kind, and its parameters by name.
-    runs, targets: number of training runs, and number of targets in all runs together. guesses: how many were right and
-    wrong.
-    curve_refused: whether the guesses refute the certified curve. bound: the certified ε at a small δ: `SMALL` times
-    `error` or, if this is larger, the least δ at which the accountant computes ε.
+    runs, targets: number of training runs, and number of targets in all runs together. guesses: how many guesses were
+    right and how many wrong.
+    curve_refused: whether the guesses refute the certified curve. bound: the certified ε at a small δ. This δ is
+    `SMALL` times `error`, or the least δ at which the accountant computes ε if that is larger.
     epsilon_attacked: the lower bound of ε that the attack proves at this δ. mu_attacked: the largest μ for which the
-    attack refutes the curve of the Gaussian mechanism. epsilon_expected, mu_expected: the values to expect,
-    approximately, according to a pilot run. error: the largest probability with which a sound mechanism fails at least
-    one of the two tests.
+    attack refutes the curve of the Gaussian mechanism. epsilon_expected, mu_expected: approximately the values to
+    expect according to a pilot run. error: the largest probability with which a sound mechanism fails at least one of
+    the two tests.
     """
 
     scenario: str
@@ -81,9 +80,9 @@ class ModelAudit:
 
     @property
     def passed(self) -> bool:
-        """Whether the audit finds no contradiction to what is certified. The attacker's guesses of targets' labels must
-        refute neither of two claims about an observer of the released model: the certified trade-off curve between type
-        I and type II errors, and the certified ε at one small δ.
+        """Whether the audit finds no contradiction to what is certified. The guesses of targets' labels must refute
+        neither of two claims. One is the certified trade-off curve between type I and type II errors. The other is the
+        certified ε at one small δ.
         """
         return not self.curve_refused and self.epsilon_attacked <= self.bound.epsilon_upper
 
@@ -102,8 +101,7 @@ def audit_model(case: Replicate, trials: int, mechanism: NoisySteps | None = Non
     scenario, chosen = case.scenario, np.arange(0, people.num_users, APART)
     runs = max(1, -(-trials // len(chosen)))
     with one_thread():
-        # First compute the log-odds of models of other runs, then choose the share of targets whose guesses prove most
-        # in a pilot run, then guess.
+        # First come models of other runs, then a pilot run that fixes the share of guessed targets, then the guesses.
         attack, targets = ModelTargets(mechanism or claimed, case, people, chosen), runs * len(chosen)
         held_out = [attack.run(Streams(scenario.seed + HELD_OUT_SEED, i), i, 0).scores for i in range(REFERENCES)]
         attack = replace(attack, reference=np.mean(held_out, axis=0))
@@ -136,8 +134,7 @@ def audit_model(case: Replicate, trials: int, mechanism: NoisySteps | None = Non
 
 @dataclass(frozen=True)
 class ModelTargets(RepeatedTargets):
-    """Some users who are targets in training runs of a model. Each run has fresh coins as their labels, and fresh
-    noise.
+    """Users who are targets in training runs of a model. Each run has fresh coins as their labels, and fresh noise.
 
     mechanism: what is attacked. chosen: (m,) the targets. reference: (1, m) log-odds that are subtracted from the
     model's log-odds.
@@ -162,9 +159,7 @@ class ModelTargets(RepeatedTargets):
 
 
 def _guessed(targets: ScoredTargets, share: float) -> Guesses:
-    """How many guesses are right and wrong if the attacker guesses the labels of the share `share` of the targets,
-    those with the largest absolute scores.
-    """
+    """Right and wrong guesses for the share `share` of the targets, the targets with the largest absolute scores."""
     scores = targets.scores[0]
     order = np.argsort(-np.abs(scores), kind="stable")[: max(1, round(share * len(scores)))]
     return right_and_wrong(scores[order] > 0.0, scores[order] <= 0.0, targets.labels[order])
@@ -177,8 +172,7 @@ def _scaled(guesses: Guesses, factor: float) -> Guesses:
 
 
 def _clear(guesses: Guesses) -> float:
-    """By how many standard deviations of random guessing the number of right guesses is above half of all guesses:
-    (right - wrong)/√(right + wrong). It decides between shares of guessed targets that prove the same μ in the pilot
-    run.
+    """By how many standard deviations of random guessing the right guesses exceed half of all guesses. This number,
+    (right - wrong)/√(right + wrong), decides between shares of targets that prove the same μ in the pilot run.
     """
     return (guesses.right - guesses.wrong) / math.sqrt(guesses.right + guesses.wrong)

@@ -1,9 +1,9 @@
-"""An audit in one run: labels are fair coins, and an attacker guesses them from a release of the scenario's own size.
+"""An audit in one run: labels are fair coins, and an attacker guesses the labels from a release of full size.
 
 The users whose labels are guessed are the targets. Held-out runs teach a classifier, and a pilot run fixes the rules of
-guessing. Then comes the run that counts. Each of these steps has a seed of its own. The statistics are those of
-`p2p_sim/privacy/audit_statistics`. Each kind of audit defines where its targets come from and how they are scored
-(`Targets`), and what is certified of them (`Account`).
+guessing. Then comes the run that counts. Each of these steps has a seed of its own. The statistics are in
+`p2p_sim/privacy/audit_statistics`. Each kind of audit defines the source and the scores of its targets (`Targets`), and
+what is certified of the targets (`Account`).
 """
 
 import math
@@ -33,13 +33,12 @@ from p2p_sim.scenario import Scenario
 
 Floats = NDArray[np.float64]
 HELD_OUT_SEED, PILOT_SEED = 15_485_863, 7_919
-"""Numbers added to the root seed: one for held-out runs, one for a pilot run."""
+"""Numbers added to the root seed: the first for held-out runs, the second for a pilot run."""
 SHARDS = 4
-"""Number of shards (groups of clusters; here the clusters are copies of one) that are simulated at a time; this bounds
-the memory."""
+"""Number of shards (groups of clusters) that are simulated at a time; this bounds the memory."""
 PILOT, FEWEST_PILOT, MOST_PILOT = 0.2, 2_000, 200_000
-"""The pilot's number of targets: first as a share of the number of targets that count, then its least and its largest
-value. Held-out runs have as many targets as the pilot."""
+"""The pilot's number of targets: the share of the number of targets that count, and the least and the largest value.
+Held-out runs have as many targets as the pilot."""
 RISES = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0)
 """Factors by which a leak raises ε. For each factor the power of the audit is computed: the probability that the audit
 detects the leak."""
@@ -56,9 +55,9 @@ M = TypeVar("M")
 class Scope:
     """What an attack looks at, in words. The power of an audit is stated for only one kind of leak: too little noise.
 
-    scores: what each score is. looks_for: leaks of other kinds that the attack looks for. overlooks: leaks for which it
-    does not look. target: what a coin decides about a target: her label, or which of two whole rows (features and
-    label) is hers.
+    scores: what each score is. looks_for: leaks of other kinds that the attack looks for. overlooks: leaks that the
+    attack cannot see. target: what a coin decides about a target. "label" means her label; "row" means her whole row
+    (features and label).
     """
 
     scores: tuple[str, ...] = ("the score made for the mechanism",)
@@ -95,26 +94,21 @@ class Targets(ABC):
 
     @property
     def scope(self) -> Scope:
-        """What the attack looks at, in words for the audit's report: what each score is, which kinds of leaks besides
-        too little noise it looks for, which it overlooks, and whether a coin decides about a target's label or about
-        her whole row.
-        """
+        """What the attack looks at, in words for the audit's report."""
         return Scope()
 
     @abstractmethod
     def sample(self, trials: int, seed: int, epsilons: Sequence[float]) -> ScoredTargets:
-        """At least `trials` targets: for each of them her label, a fair coin, and the scores by which the attack
-        guesses it.
+        """At least `trials` targets. Each has a fair coin as her label, and the scores by which the attack guesses it.
 
         Args:
             trials: the least number of targets. seed: root seed. epsilons: (J,) values of ε. If the certified δ depends
-            on the run, as on a network with faults, the result's `claims` hold its mean over the targets at each ε,
-            (J,); else they are None.
+            on the run, the result's `claims` (J,) has the mean δ of the targets at each ε. Otherwise `claims` is None.
         """
 
 
 class RepeatedTargets(Targets):
-    """Targets of a run that is repeated, each time with its own random streams, until there are enough."""
+    """Targets of a run that is repeated, each time with its own random streams, until there are enough targets."""
 
     @abstractmethod
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
@@ -134,7 +128,7 @@ class RepeatedTargets(Targets):
 
 
 class SizeRange(NamedTuple):
-    """The number of users of the smallest cluster, and that of the largest."""
+    """The number of users of the smallest cluster, and the number of users of the largest cluster."""
 
     smallest: int
     largest: int
@@ -145,8 +139,8 @@ class Account(ABC):
     """What is certified of an audit's targets, and how δ grows if a leak raises ε.
 
     mechanism: the object that states the certified bound. sizes: numbers of users of the targets' clusters. engine,
-    paper: as in `OneRunAudit`. shares: δ is tested at values of ε that are these shares of the smaller one of `largest`
-    and `most`. pure: name of the trade-off curve that belongs to the pure ε `largest`.
+    paper: as in `OneRunAudit`. shares, most: δ is tested at these shares of the smaller one of `largest` and `most`.
+    pure: name of the trade-off curve that belongs to the pure ε `largest`.
     """
 
     mechanism: Any
@@ -160,9 +154,8 @@ class Account(ABC):
 
     @property
     def largest(self) -> float:
-        """The ε that fixes at which values of ε the audit tests δ. These values are fixed shares, 0 to at most 1, of
-        the smaller one of this ε and a fixed limit (8, unless a subclass sets another one). By default this ε is the
-        pure one, with δ = 0, that the mechanism's accountant states for the smallest cluster.
+        """The ε that fixes where the audit tests δ (`tested`). By default this is the pure ε, with δ = 0, that the
+        mechanism's accountant states for the smallest cluster.
         """
         return float(self.mechanism.accountant(self.mechanism.setup, int(self.sizes.min())).pure_epsilon)
 
@@ -177,17 +170,17 @@ class Account(ABC):
         return SizeRange(int(self.sizes.min()), int(self.sizes.max()))
 
     def tested(self) -> list[float]:
-        """Values of ε at which δ is tested, ascending, with 0 first."""
+        """Values of ε at which δ is tested, ascending, with 0 first. The values are shares, at most 1, of `largest` or
+        of the limit `most`, whichever is smaller.
+        """
         largest = min(self.largest, self.most)
         return [share * largest for share in self.shares] if largest > 0.0 else [0.0, 1e-3]
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """The approximate mean δ of the targets at each of J values of ε, (J,), if a leak, such as too little noise,
-        has made the true ε `rise` times as large as the certified one. `rise` = 1 means no leak.
+        """The approximate mean δ of the targets at each of J values of ε, (J,), under a leak, such as too little noise.
+        The leak has made the true ε `rise` times as large as the certified ε. `rise` = 1 means no leak.
 
-        Unless a subclass computes it otherwise, this is the δ of randomised response between two labels with the pure ε
-        `rise` times `largest`. `largest` is, again unless a subclass sets it otherwise, the pure ε that the mechanism's
-        accountant states for the smallest cluster.
+        By default this is the δ of randomised response between two labels with the pure ε `rise` times `largest`.
         """
         return np.array([pure_delta(rise * self.largest, epsilon) for epsilon in epsilons])
 
@@ -200,18 +193,17 @@ class Account(ABC):
         return worst_bound(self.mechanism.privacy(np.unique(self.sizes), delta))
 
     def curves(self) -> dict[str, Floats]:
-        """Trade-off curves that the audit's picture shows beside what the attack reached: a dict from a curve's name to
-        an array (201,) of type II errors at the type I errors 0, 0.005, …, 1. By default it has one curve, that of
-        randomised response with the mechanism's largest pure ε.
+        """Trade-off curves, by name, that the audit's picture shows beside what the attack reached. A curve is an array
+        (201,) of type II errors at the type I errors 0, 0.005, …, 1. By default there is one curve, of randomised
+        response with the pure ε `largest`.
         """
         factor = math.exp(min(self.largest, 700.0))
         return {self.pure: np.maximum(np.maximum(1.0 - factor * TYPE_ONE, (1.0 - TYPE_ONE) / factor), 0.0)}
 
     def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
-        """None here, because in general it is not known how the certified δ depends on a flip probability. A subclass
-        that knows this returns the smallest flip probability α of the noise for which the attack contradicts the
-        certificate: the δ that would be certified with α is below the lower bound that the right guesses prove. The
-        subclass returns None if there is no such α.
+        """The smallest flip probability α that the attack refutes; None if there is no such α. An α is refuted if the δ
+        certified with α is below the lower bound that the right guesses prove. Here the result is None, because in
+        general the relation of δ to α is not known. A subclass that knows this relation returns α.
 
         Args:
             plan: has the J values of ε at which δ is tested. certified: (J,) the mean certified δ at each ε. attacked:
@@ -226,7 +218,7 @@ class OneRunAudit:
 
     scenario: its name. mechanism: its kind. engine: the engine that carried the messages; "" where no messages travel.
     parameters: the mechanism's parameters, by name.
-    users, targets: how many users were simulated, and how many of them were targets, without pilot and held-out runs.
+    users, targets: how many users were simulated, and how many users were targets, without pilot and held-out runs.
     clusters: the smallest and the largest size of a cluster; None where sizes do not matter.
     realised: whether the certified δ is conditional on what happened on the simulated networks.
     plan: the rules of guessing. guesses: for each rule, how many guesses were right and how many were wrong.
@@ -235,16 +227,16 @@ class OneRunAudit:
     exactly right.
     bound: the stated ε of the worst target, at the plan's δ. epsilon_attacked: the lower bound of this ε that the
     attack proves. epsilon_expected: approximately the lower bound to expect if the mechanism is exactly right.
-    rises: pairs of a factor and the power for it. The power is the probability that the audit detects noise so small
-    that the true ε is the certified one times this factor.
-    flip_prob_refused: the smallest flip probability α for which the attack refutes the certified δ; None if it refutes
-    none.
+    rises: pairs of a factor and its power. The power is the probability that the audit detects a leak by too little
+    noise that multiplies the true ε by this factor.
+    flip_prob_refused: the smallest flip probability α for which the attack refutes the certified δ; None if there is no
+    such α.
     paper: what the paper states about the worst target; None if it states nothing.
     drawn: the trade-off that the attack reached. curves: other trade-off curves by name, as type II errors at
     `TYPE_ONE`.
     error: the largest probability that a sound mechanism fails the attack. scope: what the attack looks at.
-    declared: tests of what a protocol declares about its submissions. If the declaration is true, the probability that
-    at least one of these tests fails is at most `error`; this probability adds to the one that a sound mechanism fails
+    declared: tests of what a protocol declares about its submissions. If the declaration is true, at least one of these
+    tests fails with probability at most `error`. This probability adds to the probability that a sound mechanism fails
     the attack.
     """
 
@@ -275,18 +267,18 @@ class OneRunAudit:
 
     @property
     def refuted(self) -> LawCheck | None:
-        """The statistical test that contradicts what a protocol declares about its submissions: their law given the
-        noisy labels, or that all users are alike. It is the test with the smallest probability, if that is significant
-        with all tests counted. None if no test contradicts the declaration, or nothing was declared.
+        """The test that refutes what a protocol declares: a law of its submissions given the noisy labels, or that all
+        users are alike. The result is the test with the smallest probability, if this is significant with all tests
+        counted. None if no test refutes the declaration, or nothing was declared.
         """
         return failure(self.declared, self.error) if self.declared else None
 
     @property
     def passed(self) -> bool:
-        """Whether the audit finds no contradiction: the attack proves no larger δ than is certified at any tested ε,
-        and no larger ε than is stated for the worst target. The test of ε is left out if the certified δ is conditional
-        on what happened on the networks. Also, no statistical test may contradict what a protocol declares about its
-        submissions: their distribution given the noisy labels, or that all users are alike.
+        """Whether the audit finds no contradiction. At no tested ε may the attack prove a larger δ than is certified.
+        The attack may prove no larger ε than is stated for the worst target. This test of ε is left out if the
+        certified δ is conditional on what happened on the networks. Finally, no test may refute what a protocol
+        declares about its submissions.
         """
         within = self.realised or self.epsilon_attacked <= self.bound.epsilon_upper
         return bool((self.attacked <= self.certified).all()) and within and self.refuted is None
@@ -298,29 +290,27 @@ class OneRunAudit:
 
     @property
     def law(self) -> LossLaw:
-        """The law of the privacy loss of a pair of distributions. The pair is at least as easy to tell apart as any
-        pair that satisfies the certified δ at the tested values of ε. The audit draws the pair's trade-off curve.
+        """The law of the privacy loss of a pair of distributions, whose trade-off curve the audit draws. The pair is at
+        least as easy to tell apart as any pair that satisfies the certified δ at the tested values of ε.
         """
         return LossLaw.of(self.epsilons, self.certified.tolist())
 
     @property
     def power(self) -> float:
-        """Approximately the probability that the audit detects too little noise if the true ε is 1.1 times
-        (`PRINTED_RISE`) the certified one.
-        """
+        """Approximately the probability that the audit detects a leak that multiplies ε by 1.1 (`PRINTED_RISE`)."""
         return dict(self.rises)[PRINTED_RISE]
 
     @property
     def smallest_rise(self) -> float | None:
-        """The smallest factor for which the power is at least 0.5 (`LEAST_POWER`): if the true ε is the certified one
-        times this factor, the audit detects that with at least this probability. Ten factors from 1.01 to 10 (`RISES`)
-        are tried; None if no factor has this power.
+        """The smallest factor with a power of at least 0.5 (`LEAST_POWER`). The power is the probability that the audit
+        detects a leak that multiplies the true ε by this factor. Ten factors from 1.01 to 10 (`RISES`) are tried; None
+        if no factor has this power.
         """
         return next((rise for rise, power in self.rises if power >= LEAST_POWER), None)
 
 
 class Claim(NamedTuple, Generic[M]):
-    """The mechanism that a scenario deploys, whose claim an audit tests, and the users of its first replicate."""
+    """The mechanism that a scenario deploys, whose ε an audit tests, and the users of the first replicate."""
 
     mechanism: M
     people: Population
@@ -331,7 +321,7 @@ def claim_of(case: Replicate, refusal: str, *sorts: type[M]) -> Claim[M]:
 
     Args:
         case: the replicate. refusal: words that explain, in the error, why another mechanism cannot be audited. sorts:
-        classes; the mechanism must be of one of them.
+        the classes of mechanisms that can be audited.
 
     Raises:
         InputError: the mechanism is of none of these classes.
@@ -344,13 +334,13 @@ def claim_of(case: Replicate, refusal: str, *sorts: type[M]) -> Claim[M]:
 
 def perform_audit(scenario: Scenario, targets: Targets, account: Account, *, trials: int) -> OneRunAudit:
     """Performs an audit. A pilot run fixes the rules by which targets' labels are guessed from their scores. By these
-    rules, the labels of another run are guessed. The right guesses prove lower bounds of δ and ε, which are compared
-    with what is certified.
+    rules, the labels of another run are guessed. The right guesses prove lower bounds of δ and ε. These bounds are
+    compared with what is certified.
 
     Args:
         scenario: has the names, the seed and δ. targets: draws targets, each with a coin as her label and with the
-        scores that the attack gives her. account: what is certified of the targets: their δ at the tested values of ε,
-        and how δ grows if a leak raises ε. trials: the least number of targets.
+        scores that the attack gives her. account: what is certified of the targets, and how δ grows if a leak raises ε.
+        trials: the least number of targets.
     """
     with one_thread():
         # The pilot fixes the rules of guessing; then comes the run that counts.
@@ -396,7 +386,8 @@ def pilot_of(trials: int) -> int:
 
 def _power(plan: OneRunPlan, certified: Floats, account: Account, rise: float, trials: int) -> float:
     """Approximately the probability that some test of δ detects a leak that makes the true ε `rise` times the certified
-    one. It is computed as the largest power of a single test of δ(ε), the probability that it refuses the certified δ.
+    ε. The largest power of a single test is returned. A test's power is the probability that it refuses the certified
+    δ.
 
     Args:
         plan: the tests, one of δ for each of J values of ε. certified: (J,) certified δ at these ε. account: says how

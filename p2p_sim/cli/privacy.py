@@ -120,9 +120,10 @@ def calibrate(
 ) -> None:
     """Print a flip probability that certifies (ε, δ) against an observer in clusters of the given sizes.
 
-    It is the smallest with three digits. If the noise on a label alone needs no more, it is that α, rounded up to four.
-    With several --peers, print which of these has the least error at the target, and the flip probability of each.
-    With --flip-prob, print the smallest number of neighbours instead, or that none is enough.
+    The result is the smallest α of three digits that is enough. If the noise on a label alone reaches ε with no larger
+    α, the result is that α, rounded up to four digits.
+    With several --peers, print which number of peers has the least error at the target, and each number's α.
+    With --flip-prob, print the smallest number of neighbours instead, or that no number is enough.
 
     Example: p2p-sim calibrate --cluster-size 100 --cluster-size 250 --epsilon 0.5 --delta 1e-6 --sampling-rate 0.5
     """
@@ -182,7 +183,7 @@ def certify(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write a certificate of (ε, δ) for the learner, which one file of standard Python proves without p2p-sim.
+    """Write a certificate of (ε, δ) for the learner; a single Python file proves the certificate without p2p-sim.
 
     The cluster has at most 65,536 users and labels of two classes. The certificate is proved before it is written.
 
@@ -192,7 +193,7 @@ def certify(
     from p2p_sim.cli.printing.privacy_answers import print_certified
     from p2p_sim.privacy import Question, certified, verifier_source
 
-    # first check that both files are new, since the proof may take long
+    # check first that both files are new: the proof may take long
     _check_new("--out", out)
     program = None if verifier is None else verifier / verifier_source().name
     if program is not None:
@@ -209,8 +210,8 @@ def certify(
 
 
 def _check_new(option: str, path: Path) -> None:
-    """Raise InputError if no new file can be written at a path, because it exists already or its folder does not exist.
-    option: the command's option that named the path, such as "--out", for the message.
+    """Raise InputError if a file exists already, or if its folder does not exist. option: the command's option that
+    named the path, such as "--out", for the message.
     """
     if path.exists():
         raise InputError(f"{option} {path}: exists already; choose another name")
@@ -263,8 +264,8 @@ def audit(
 ) -> None:
     """Attack what a mechanism releases; exit status 1 if the attack proves more than the bound allows.
 
-    Clusters of at most 30 users are attacked view by view. Larger clusters are attacked in one run, at the scenario's
-    own size and on its engine.
+    A view is all that the observer sees of a cluster. In clusters of at most 30 users, the attack counts each view.
+    Larger clusters are attacked in one run, with the scenario's own size and engine.
 
     Example: p2p-sim audit quickstart --cluster-size 12
     """

@@ -1,4 +1,4 @@
-"""The commands that read results directories, and the command that opens the explorer on them."""
+"""The commands that read results directories, and the command that opens the explorer."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,7 +40,9 @@ def plot(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Draw columns of results, ε by its largest value, others by 95% intervals; default: the figures of the sweep file.
+    """Draw columns of results, or by default the figures of the sweep file.
+
+    ε is drawn by its largest value, other columns by 95% intervals.
 
     Example: p2p-sim plot results/my-sweep --x mechanism.flip_prob --y excess_risk --group population.users
     """
@@ -103,7 +105,7 @@ def explore(
 ) -> None:
     """Open the explorer in the browser: how private an exchange is, how good results are, how far a sweep has come.
 
-    It serves this machine alone, on 127.0.0.1, at an address with a secret token, until Ctrl-C.
+    The explorer serves this machine alone, on 127.0.0.1, until Ctrl-C. The address has a secret token.
 
     Example: p2p-sim explore results
     """

@@ -1,4 +1,4 @@
-"""The commands about what comes with p2p-sim: scenarios (and how a name finds one), data sets, references."""
+"""The commands about what comes with p2p-sim: scenarios, data sets and references."""
 
 import shlex
 import sys
@@ -21,11 +21,11 @@ EXAMPLE = EXAMPLES / "own_mechanism"
 
 
 def located(name: Path, sweep: bool = False) -> Path:
-    """The path of the file that a command's argument names. If this file comes with p2p-sim and was found by its name,
-    a note on standard error says so.
+    """The path of the file that a command's argument names. If a name found a file of p2p-sim, a note on standard error
+    says so.
 
-    name: name of a scenario or sweep, or a path. sweep: whether a name means a shipped sweep rather than a scenario, if
-    both exist.
+    name: name of a scenario or sweep, or a path. sweep: whether the sweep is meant if a shipped sweep and a shipped
+    scenario have the same name.
     """
     path = find_scenario(name, sweep)
     if path != name and is_shipped(path):
@@ -103,13 +103,13 @@ def load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scenar
 def against_randomised_response(
     chosen: "Scenario", finished: "SweepResult", file: Path, *, overrides: list[str] | None, data_dir: Path | None
 ) -> str:
-    """A line for the shell with two commands. The first runs randomised response, with the α of a finished exchange, on
-    the same users. The second compares the two results. The line is empty if the exchange has no flip probability in
-    some replicate, or if the scenario cannot run with randomised response.
+    """A line for the shell with two commands. The first command runs randomised response on the same users, with the α
+    of a finished exchange. The second command compares the two results. The line is empty if some replicate has no α,
+    or if the scenario cannot run with randomised response.
 
     Args:
-        chosen: the scenario that ran. finished: its results. file: the scenario's file. overrides: the texts
-        KEY=VALUE of --set with which it ran; those on mechanism and engine are replaced. data_dir: where data files
+        chosen: the scenario that ran. finished: its results. file: the scenario's file. overrides: the texts KEY=VALUE
+        of --set with which the scenario ran; texts on mechanism and engine are replaced. data_dir: where data files
         are; None: not named.
     """
     from p2p_sim import load_scenario
@@ -118,13 +118,13 @@ def against_randomised_response(
     alpha, target = finished.rows["flip_prob"], getattr(chosen.mechanism, "target_epsilon", None)
     if alpha.isna().any():
         return ""
-    # α replaces the mechanism's own keys; if α was calibrated anew in each replicate, the target ε replaces them
+    # α replaces the mechanism's own keys; if α differs between replicates, the target ε replaces these keys
     changes = [change for change in overrides or () if not change.strip().startswith(("mechanism", "engine"))]
     changes.append("mechanism.kind=randomized_response")
     same = alpha.nunique() == 1
     changes.append(f"mechanism.{f'flip_prob={alpha.iloc[0]!s}' if same else f'target_epsilon={target}'}")
     changes += ["mechanism.debias=true"] * getattr(chosen.mechanism, "debias", False)
-    # randomised response sends no messages, so there is nothing for faults and adversaries to act on
+    # randomised response sends no messages: faults and adversaries have nothing to act on
     changes += ["network={}"] * (not chosen.network.ideal)
     changes += ["adversaries={}"] * bool(chosen.adversaries.active)
     try:
@@ -163,9 +163,8 @@ def cite(
 
 
 def _scenarios(path: Path, overrides: list[str] | None) -> "list[Scenario]":
-    """The scenario of a file, in a list. For a sweep file, the list has several scenarios. Together they use every kind
-    of mechanism, learner, network and the like that any point of the sweep (a combination of its values) uses. So
-    everything that the sweep rests on is cited.
+    """The scenario of a file, in a list. For a sweep file, the list has several scenarios. Together these scenarios use
+    every kind of mechanism, learner, network and so on that the sweep uses. So everything behind the sweep is cited.
 
     path: file or name. overrides: texts KEY=VALUE that change keys; None: no changes.
     """
@@ -194,11 +193,11 @@ def data(
     data_dir: DataDir = None,
     quiet: Quiet = False,
 ) -> None:
-    """Data sets that are read from files: list them, say where each file goes, check what is here, or fetch them.
+    """List the data sets that are read from files, say where each file goes, check the files, or fetch data sets.
 
-    check compares every file with its check figure (SHA-256). Its exit status is 1 if a file differs, or if one of the
-    named data sets is not complete. fetch gets the named data sets from their public sources and makes the directory
-    if it does not exist; it needs a network and pooch, which the extra "data" installs.
+    check compares every file with its check figure (SHA-256). The exit status is 1 if a file differs, or if a named
+    data set is not complete. fetch gets the named data sets from public sources, and makes the directory if necessary.
+    fetch needs a network and pooch, which the extra "data" installs.
 
     Example: p2p-sim data list
     """
@@ -225,11 +224,11 @@ def data(
 
 
 def _check_files(data_sets: "Sequence[DataSet]", directory: Path | None, named: bool) -> None:
-    """Compare the files of data sets with their check figures (SHA-256), and end the command with status 1 if there are
-    faults.
+    """Compare the files of data sets with their check figures (SHA-256). If there are faults, end the command with
+    status 1.
 
-    directory: where the files are; None is refused. named: whether the person who runs the command named the data sets;
-    if not, a data set without any file is no fault.
+    directory: where the files are; None is refused. named: whether the caller named the data sets. If not, a data set
+    without any file is no fault.
     """
     from p2p_sim.cli.printing.lists import print_check
     from p2p_sim.population import check
@@ -244,9 +243,7 @@ def _check_files(data_sets: "Sequence[DataSet]", directory: Path | None, named: 
 
 
 def _fetch_files(data_sets: "Sequence[DataSet]", directory: Path | None) -> None:
-    """Get those files of data sets that are not in the directory. It is an InputError if no directory or no data set is
-    named.
-    """
+    """Get the files of data sets that the directory lacks. Raise InputError if no directory or no data set is named."""
     from p2p_sim.cli.printing.lists import print_fetched
     from p2p_sim.population import fetch
 

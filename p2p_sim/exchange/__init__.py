@@ -1,4 +1,4 @@
-"""The exchange of labels among peers, as messages and as one draw."""
+"""The exchange of labels among peers: sent as messages, or drawn at once."""
 
 from p2p_sim.base.late_names import late
 

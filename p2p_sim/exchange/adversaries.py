@@ -36,7 +36,7 @@ class CoalitionConfig(Config):
 
 
 class Liars(Config):
-    """Users who answer requests with a label that is not their noisy one."""
+    """Users who answer requests with a false label instead of their noisy label."""
 
     share: float = Field(default=0.0, ge=0, lt=1)
     """Share of each cluster, rounded to whole users, 0 to below 1."""
@@ -52,15 +52,15 @@ class FreeRiders(Config):
 
 
 class Sybil(Config):
-    """One adversary behind several users of each cluster, who pool what they see and may lie."""
+    """One adversary behind several users of each cluster. These users pool what they see and may lie."""
 
     share: float = Field(default=0.0, ge=0, lt=1)
     """Share of each cluster, rounded to whole users, 0 to below 1."""
     answer: Literal["noisy", "inverted", "zero", "one"] = "one"
-    """Their answer: "noisy" is their noisy label, as in the protocol; the others are as for liars."""
+    """The answer of these users: "noisy": the noisy label, as in the protocol; other values: as for liars."""
     probe_every_s: float | None = Field(default=None, gt=0, le=1e9)
-    """Seconds, above 0 and at most 1e9, between the requests with which one of them also asks all other users of the
-    cluster for their labels, one after another; absent: they ask only random peers, like every user."""
+    """Seconds between the requests of a user who asks everybody, above 0 and at most 1e9. In each cluster one of these
+    users asks all other users for their labels, one after another. Absent: nobody asks everybody."""
 
 
 class AdversariesConfig(Config):
@@ -77,30 +77,30 @@ class AdversariesConfig(Config):
 
     @property
     def active(self) -> tuple[str, ...]:
-        """The dotted keys, such as "adversaries.liars", of the roles that are configured in any way: at least one value
-        differs from the default. With the defaults everybody follows the protocol.
+        """The dotted keys, such as "adversaries.liars", of the roles whose configuration differs from the default. With
+        the default, everybody follows the protocol.
         """
         keys = differing("adversaries", self.model_dump(), defaults(type(self)))
         return tuple(dict.fromkeys(key.rpartition(".")[0] for key in keys))
 
     @property
     def lying(self) -> tuple[str, ...]:
-        """The names of the roles, "liars" or "sybil", that some users have and whose answer is not the noisy label."""
+        """The names of the roles, "liars" or "sybil", with users whose answer is not the noisy label."""
         roles = ["liars"] * (self.liars.share > 0) + ["sybil"] * (self.sybil.share > 0 and self.sybil.answer != "noisy")
         return tuple(roles)
 
     @property
     def inverting(self) -> tuple[str, ...]:
-        """The names of the roles, "liars" or "sybil", that some users have and that answer a noisy label y with the
-        next class, y + 1 modulo K for K classes.
+        """The names of the roles, "liars" or "sybil", with users who answer a noisy label y with the next class. For K
+        classes, this is y + 1 modulo K.
         """
         return tuple(role for role in self.lying if getattr(self, role).answer == "inverted")
 
     @property
     def hiding_nobody(self) -> tuple[str, ...]:
-        """The names of the roles ("liars", "sybil" or "free_riders") that some users have and that answer with a fixed
-        class or not at all. In a label exchange, a user's label is hidden among the noisy labels of other users whom
-        the sender of a submission may have asked. An answer that does not depend on a noisy label hides nobody.
+        """The names of the roles with users who answer with a fixed class or not at all: "liars", "sybil" or
+        "free_riders". In a label exchange, a user's label is hidden among other users' noisy labels. An answer that
+        does not depend on a noisy label hides nobody.
         """
         fixed = [role for role in ("liars", "sybil") if getattr(self, role).answer in ("zero", "one")]
         return tuple(role for role in (*fixed, "free_riders") if getattr(self, role).share > 0)
@@ -111,7 +111,7 @@ NOBODY = AdversariesConfig()
 
 @dataclass(frozen=True)
 class Roles:
-    """The roles of the users of a shard (a group of whole clusters), as arrays (m,) with an entry for each user.
+    """The roles of the users of a shard, a group of whole clusters. Each array (m,) has an entry for each user.
 
     member: whether she pools what she sees with the learner. silent: whether she never answers. answer: the class that
     she always answers; -1: her noisy label; -2: the class after her noisy label. prober: whether she asks all users of
@@ -125,10 +125,7 @@ class Roles:
 
     @staticmethod
     def without_adversaries(size: int) -> "Roles":
-        """The roles of m = `size` users who all follow the protocol and tell nobody what they see, as arrays (m,): no
-        user is a `member` (pools what she sees), `silent` (never answers) or a `prober` (asks everybody), and every
-        `answer` is -1 (her noisy label).
-        """
+        """The roles of m = `size` users who all follow the protocol and tell nobody what they see, as arrays (m,)."""
         nobody = np.zeros(size, dtype=np.bool_)
         return Roles(nobody, nobody, np.full(size, -1, dtype=np.int16), nobody)
 
@@ -136,17 +133,14 @@ class Roles:
     def draw(
         config: AdversariesConfig, shard: Shard, degrees: NDArray[np.int64], row: NDArray[np.int32], streams: Streams
     ) -> "Roles":
-        """The roles of m users, drawn at random within each cluster, except for members of the coalition who are chosen
-        by degree or listed, as arrays (m,): `member` (who pools what she sees), `silent` (who never answers), `answer`
-        (a fixed class that she always answers; -1: her noisy label; -2: the class after it) and `prober` (who asks
-        everybody). Each role has random numbers of its own, so that changing one role's
-        share does not change the others.
+        """The roles of m users, as arrays (m,), drawn at random within each cluster. Members of the coalition may also
+        be chosen by degree, or listed. Each role has random numbers of its own: the share of one role does not change
+        who has another role.
 
         Args:
             config: the share of users with each role, and how members of the coalition are chosen. shard: the users, a
-            group of whole clusters. degrees: (m,) numbers of neighbours, for members chosen by the most neighbours.
-            row: (m,) the row of each user in the table of all users, from 0, for members that the configuration lists
-            by their rows. streams: the replicate's random streams.
+            group of whole clusters. degrees: (m,) numbers of neighbours, for the choice by degree. row: (m,) each
+            user's row in the data source, from 0, for listed members. streams: the replicate's random streams.
         """
         nobody = np.zeros(shard.size, dtype=np.bool_)
 
@@ -156,7 +150,6 @@ class Roles:
             key = streams.uniforms(f"role-{purpose}", shard.index).at(np.arange(shard.size))
             return _first_of_each_cluster(shard, key, share, rank)
 
-        # each role has random numbers of its own, so that the share of one role does not change who has another
         coalition, sybil = config.coalition, some("sybil", config.sybil.share)
         rank = -degrees if coalition.choice == "degree" else None
         member = some("coalition", coalition.share, rank)
@@ -175,8 +168,8 @@ class Roles:
 
     def lie(self, payload: NDArray[np.generic], num_classes: int) -> NDArray[np.generic]:
         """The answers that m users give to requests. `payload` (m, ...) has what their randomizers drew, such as noisy
-        labels. If nobody lies, it is returned as it is. Otherwise payloads are taken as classes, and the answers are
-        classes (m,): users who lie answer a fixed class, or the next of `num_classes` classes in cyclic order.
+        labels. If nobody lies, the answers are `payload`. Otherwise payloads are taken as classes, and the answers are
+        classes (m,). A user who lies answers a fixed class, or the next of `num_classes` classes in cyclic order.
         """
         if not (self.answer != -1).any():
             return payload
@@ -193,13 +186,12 @@ _CODE = {"noisy": -1, "inverted": -2, "zero": 0, "one": 1}
 def _first_of_each_cluster(
     shard: Shard, key: NDArray[np.float64], share: float, rank: NDArray[np.int64] | None
 ) -> Bools:
-    """Which of m users are chosen, a mask (m,): in each cluster of s users the first round(share · s) in ascending
-    order of `rank`, or of `key` where ranks are equal.
+    """Which of m users are chosen, a mask (m,). In each cluster of s users, the first round(share · s) users are
+    chosen, in ascending order of `rank`. Among equal ranks, `key` orders the users.
 
     Args:
-        shard: the users, in whole clusters. key: (m,) random numbers, so that the choice is random. share: from 0 to
-        below 1. rank: (m,) for example minus the number of neighbours, so that the users with the most neighbours are
-        chosen; None: only `key` orders the users.
+        shard: the users, in whole clusters. key: (m,) random numbers. share: from 0 to below 1. rank: (m,) for example
+        minus the number of neighbours; None: all ranks are equal.
     """
     sizes = np.diff(shard.offsets)
     cluster = np.repeat(np.arange(sizes.size), sizes)
@@ -211,8 +203,8 @@ def _first_of_each_cluster(
 
 
 def check_given(config: AdversariesConfig, rows: int) -> None:
-    """Raise InputError if the configuration lists a member of the coalition by a row that is not one of the data
-    source's rows, 0 to `rows` - 1.
+    """Raise InputError if a listed member of the coalition is no row of the data source. The source has rows 0 to
+    `rows` - 1.
     """
     for user in config.coalition.users:
         if not 0 <= user < rows:

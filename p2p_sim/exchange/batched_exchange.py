@@ -1,12 +1,15 @@
 """The label exchange as a protocol of messages (Algorithm 2 of Esfandiari et al.), run by the event engine.
 
 A user starts and asks a peer of her cluster for the peer's noisy label. If the reply comes in time, she submits the
-label to the learner with probability θ. A noisy label is drawn once, and every request for it gets the same answer. If
-no reply comes in time, her request expires. The network's setting `on_timeout` says what she does then: she asks again,
-submits her own noisy label, or submits nothing. What happens to a user depends on her own draws and on who is online,
-never on other users' messages. Where users ask several peers, a user asks all of them at once. Once each of these peers
-has replied, she submits the commonest label among the replies with probability θ. If she gives up on a peer, the
-setting `answered` of `Asking` says whether she submits the commonest of the labels that came, or nothing.
+label to the learner with probability θ. A noisy label is drawn once, and every request for it gets the same answer.
+
+If no reply comes in time, the request expires. The network's setting `on_timeout` then decides: she asks again, submits
+her own noisy label, or submits nothing. What happens to a user depends on her own draws and on who is online, never on
+other users' messages.
+
+A user may also ask several peers at once. When all have replied, she submits the commonest label with probability θ. If
+she gives up on a peer, the setting `answered` of `Asking` decides: she submits the commonest label that came, or
+nothing.
 """
 
 import gc
@@ -36,24 +39,23 @@ SEEN_AS = {PROBE: REQUEST, CONFESSION: REPLY}
 
 
 def message_kind(event: int, attempt: int = 0, copy: int = 0, hop: int = 0) -> int:
-    """The number by which the engine tells kinds of messages apart. It encodes an event of the exchange and its
-    details.
+    """The number of a kind of message in the engine. The number encodes an event and its details.
 
     Args:
-        event: 0 a user starts, 1 request, 2 reply, 3 submission, 4 time-out of a request, 5 an adversary's request
-        to everybody, 6 the answer to such a request. attempt: number of the request among all requests of its user,
-        from 0. copy: number of the message's copy, 0 to 3; odd for a duplicate that the network made. hop: number of
-        the step, from 0 to 63, if the request walks from user to user.
+        event: 0: a user starts; 1: request; 2: reply; 3: submission; 4: time-out of a request; 5: request of an
+        adversary who asks everybody; 6: answer to such a request. attempt: number of the user's request, from 0. copy:
+        number of the message's copy, 0 to 3; odd for a duplicate that the network made. hop: number of the step, 0 to
+        63, if the request walks from user to user.
     """
     return ((attempt * HOPS + hop) * COPIES + copy) * 8 + event
 
 
 class ShardExchange(ExchangeRun):
-    """The label exchange of one shard, a group of whole clusters; messages are handled many at a time.
+    """The label exchange of one shard, a group of whole clusters. Messages are handled many at a time.
 
     Args:
         shard, network, streams, sampling_rate, roles, record, payload_bytes: as in `ExchangeRun`.
-        payload: (shard.size, ...) the answer of each user, such as her noisy label, drawn once; if users ask several
+        payload: (shard.size, ...) the answer of each user, such as her noisy label, drawn once. If users ask several
             peers, each answer is one label.
         probe_every_s: seconds between the requests of an adversary who asks everybody. num_classes: number of classes
             of labels. asking: how many peers each user asks.
@@ -77,7 +79,7 @@ class ShardExchange(ExchangeRun):
         self._questions: Questions | None = None
         if asking.several:
             self._questions = Questions(asking.numbers(np.arange(shard.size), streams, shard))
-        # where each user passes on the label of her first peer or nothing, `source` need not be written
+        # `_once`: each user passes on the label of her first peer or nothing, and `source` never changes
         self._once = rule.attempts == 1 and rule.fallback == "skip" and not asking.several
         if not self._once:
             self.source = self.source.copy()
@@ -87,9 +89,7 @@ class ShardExchange(ExchangeRun):
         self.engine = Engine(self._handle)
 
     def run(self) -> Traffic:
-        """Send and deliver all messages of the shard (a group of whole clusters), and return counts of the traffic:
-        requests, messages sent, lost, duplicated and delivered, bytes, and the time of the last event.
-        """
+        """Send and deliver all messages of the shard. Returns counts of messages, with the time of the last event."""
         users = np.flatnonzero(np.isfinite(self.journey.start)).astype(np.int32)
         self.engine.post(START, users, self.journey.start[users])
         collecting = gc.isenabled()
@@ -111,11 +111,10 @@ class ShardExchange(ExchangeRun):
         return ReceivedLabels(users + self._shard.start, labels, self.arrival[users])
 
     def _handle(self, kind: int, users: Users, times: Times) -> None:
-        """Handle m events of one kind together: pass them to the method for this kind.
+        """Handle m events of one kind together, by the method for this kind.
 
         Args:
-            kind: a number that encodes the event (such as request or reply), the number of the request, the copy of
-            the message and the step of its walk. users: (m,) the user to whose start, request or submission each event
+            kind: a number from `message_kind`. users: (m,) the user to whose start, request or submission each event
             belongs; for an adversary's request to everybody, the user who is asked. times: (m,) seconds.
         """
         # the inverse of `message_kind`
@@ -141,12 +140,12 @@ class ShardExchange(ExchangeRun):
             self._on_probe(event, users, times)
 
     def _send(self, users: Users, times: Times, attempt: int) -> None:
-        """Send one request for each of m users. For a request that will get no answer in time, the time-out is queued.
-        If no time-out is set, such a request is counted as failed.
+        """Send one request for each of m users. If a request will get no answer in time, its time-out is queued.
+        Without a time-out, such a request counts as failed.
 
         Args:
             users: (m,) who ask, numbered from the shard's first user. times: (m,) of sending, seconds. attempt: number
-            of the request among all requests of its user, from 0.
+            of the user's request, from 0.
         """
         j = self.journey
         self.ledger.counts["fetches"] += users.size
@@ -165,13 +164,12 @@ class ShardExchange(ExchangeRun):
             self.engine.post(message_kind(TIMEOUT, attempt), users, times + j.timeout_s(attempt))
 
     def _on_request(self, users: Users, times: Times, attempt: int, copy: int, hop: int) -> None:
-        """Handle requests that arrive at users. A receiver who is online and cooperates passes the request on to the
-        next user of its random walk, or replies if she is the last. Without walks every request has a single step.
+        """Handle requests that arrive at users. A receiver who is online and cooperates passes the request on, or
+        replies at the end of the request's random walk. Without walks, every request has one step.
 
         Args:
-            users: (m,) who asked. times: (m,) of arrival, seconds. attempt: number of the request among all requests of
-            its user, from 0. copy: 0, or 1 for the duplicate that the network made. hop: number of the walk's step that
-            has now ended, from 0.
+            users: (m,) who asked. times: (m,) of arrival, seconds. attempt: number of the user's request, from 0. copy:
+            0, or 1 for the duplicate that the network made. hop: number of the walk's step that has now ended, from 0.
         """
         j = self.journey
         if not (j.matters or self.ledger.records):  # every peer answers: no need to know whom the request reached
@@ -196,18 +194,17 @@ class ShardExchange(ExchangeRun):
             self._post(REPLY, users, times, attempt=attempt, copy=number, ends=(node, users), only=serves)
 
     def _on_reply(self, users: Users, times: Times, attempt: int, copy: int) -> None:
-        """Handle replies that arrive at the users (m,) who asked, at times (m,), seconds. For each request, the first
-        reply that comes by the request's time-out counts; with it the user has her label. Users who are offline get
-        nothing.
+        """Handle replies that arrive at the users (m,) who asked. For each request, the first reply by the time-out
+        counts. Users who are offline get nothing.
 
         Args:
-            attempt: number of the request among all requests of its user, from 0. copy: number of the copy of the
-            reply, 0 to 3: the request and its duplicate each get a reply, and each reply may be duplicated.
+            times: (m,) of arrival, seconds. attempt: number of the user's request, from 0. copy: number of the copy of
+            the reply, 0 to 3. The request and its duplicate each get a reply, and each reply may be duplicated.
         """
         j = self.journey
         users, times = self._met(j.online(users, times), [users, times])
-        # peers and labels are looked up later, and only for what reaches the learner, if `_once` is set and messages
-        # are neither recorded nor corrupted
+        # if `_once` is set, and messages are neither recorded nor corrupted, peers and labels are looked up only for
+        # submissions that arrive
         peers = label = None
         if self.ledger.records or not self._once or self._contents is not None:
             peers = j.path(users, attempt)[-1]
@@ -226,12 +223,12 @@ class ShardExchange(ExchangeRun):
     def _valid(
         self, users: Users, times: Times, attempt: int, copy: int
     ) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
-        """Two masks (m,) over m replies. The first marks replies that are the first to their request and come in time
-        (None: all). The second marks replies that come after the time-out (None: none).
+        """Two masks (m,) over m replies. The first marks replies that come in time and are the first to their request;
+        None: all. The second marks replies that come after the time-out; None: none.
 
         Args:
-            users: (m,) who asked. times: (m,) of arrival, seconds. attempt: number of the request among all requests of
-            its user, from 0. copy: number of the copy of the reply, 0 to 3.
+            users: (m,) who asked. times: (m,) of arrival, seconds. attempt: number of the user's request, from 0. copy:
+            number of the copy of the reply, 0 to 3.
         """
         j, limited = self.journey, self._config.request_timeout_s is not None
         late = times > j.sent(users, attempt) + j.timeout_s(attempt) if limited else None
@@ -241,12 +238,12 @@ class ShardExchange(ExchangeRun):
         return (times == first.time_s) & (first.copy == copy), late
 
     def _on_timeout(self, users: Users, times: Times, attempt: int) -> None:
-        """Handle requests that have expired. As the network's setting for time-outs says, each user asks again, takes
-        her own label in place of the reply, or gives up; if she never comes online again, she does nothing.
+        """Handle requests that have expired. The network's setting for time-outs decides: each user asks again, takes
+        her own label, or gives up. A user who never comes online again does nothing.
 
         Args:
-            users: (m,) whose requests expired. times: (m,) when, seconds. attempt: number of the request among all
-            requests of its user, from 0.
+            users: (m,) whose requests expired. times: (m,) when, seconds. attempt: number of the user's request, from
+            0.
         """
         self.ledger.expired(users, times)
         j, rule = self.journey, self._config.on_timeout
@@ -266,16 +263,15 @@ class ShardExchange(ExchangeRun):
         self, users: Users, times: Times, attempt: int, label: Payload | None, source: Users | None, *,
         own: bool = False,
     ) -> None:  # fmt: skip
-        """Handle the labels that m users got when they asked one peer. If users ask one peer only, each passes her
-        label on to the learner with probability θ. If they ask several, the reply is noted; a user who now has all her
-        replies (or, if `Asking.answered` is set, has given up on the rest) passes on the commonest label, with
-        probability θ too.
+        """Handle the labels that m users got, each from one peer. If users ask one peer only, each user passes her
+        label on to the learner with probability θ. If users ask several peers, the replies are noted. A user who now
+        waits for no peer passes on the commonest label, also with probability θ.
 
         Args:
-            users: (m,) who asked. times: (m,) when each has her label, seconds. attempt: number of the request among
-            all requests of its user, from 0. label: (m, ...) the labels that they got; None: labels are looked up only
-            when submissions arrive. source: (m,) whose label each user got; None: the label of the peer who was drawn
-            first for her. own: whether the users took their own labels, since no reply came.
+            users: (m,) who asked. times: (m,) when each has her label, seconds. attempt: number of the user's request,
+            from 0. label: (m, ...) the labels that came; None: labels are looked up when submissions arrive. source:
+            (m,) whose label each user got; None: the label of her first peer. own: whether the users took their own
+            labels, because no reply came.
         """
         if self._questions is None:
             if self._contents is not None and label is not None:
@@ -287,10 +283,10 @@ class ShardExchange(ExchangeRun):
         self._submit_majority(self._questions, self._questions.settle(users, times))
 
     def _submit_majority(self, questions: Questions, settled: Users) -> None:
-        """For each user who asked several peers and now waits for none of them, pass on the commonest label among her
-        replies, with probability θ; a user without any reply passes on nothing.
+        """Users who now wait for no peer pass on the commonest label among their replies, with probability θ. A user
+        without any reply passes on nothing.
 
-        questions: the replies to all users so far. settled: numbers of these users.
+        questions: the replies to all users so far. settled: numbers of the users who wait for no peer.
         """
         majority = questions.majority(settled)
         users = majority.user
@@ -299,13 +295,14 @@ class ShardExchange(ExchangeRun):
         self._submit(users, questions.last_s[users], majority.peer, questions.own[users])
 
     def _submit(self, users: Users, times: Times, source: Users | None, own: Bools | None) -> None:
-        """Send the labels of m users to the learner, each with probability θ. They are sent at once or, if users submit
-        in a batch, at the time set for the batch; a user who has no label by then, or is offline then, sends nothing.
+        """Send the labels of m users to the learner at once, each with probability θ. If users submit in a batch,
+        labels are sent at the time of the batch instead. A user then sends nothing if she is offline or has no label
+        yet.
 
         Args:
-            users: (m,) who submit. times: (m,) when each has her label, seconds. source: (m,) whose labels they are;
-            None: the labels of the peers who were drawn first for the users. own: (m,) which labels are the users' own,
-            because no reply came; None: none.
+            users: (m,) who submit. times: (m,) when each has her label, seconds. source: (m,) whose labels the users
+            submit; None: the labels of their first peers. own: (m,) which labels are the users' own, because no reply
+            came; None: none.
         """
         j = self.journey
         goes = j.choices.keep[users]
@@ -324,11 +321,11 @@ class ShardExchange(ExchangeRun):
             self._post(SUBMISSION, users, times, copy=copy)
 
     def _on_submission(self, kind: int, users: Users, times: Times) -> None:
-        """Handle labels that reach the learner: it takes the first label from each user, and notes the time of arrival.
+        """Handle labels that reach the learner, who takes the first label from each user. The time of arrival is noted.
 
         Args:
-            kind: the number of this kind of message, which also tells whether it is a duplicate by the network. users:
-            (m,) who submitted. times: (m,) of arrival, seconds.
+            kind: the number of this kind of message, which also marks duplicates by the network. users: (m,) who
+            submitted. times: (m,) of arrival, seconds.
         """
         label = None
         if self.ledger.records or self._contents is not None:
@@ -340,11 +337,11 @@ class ShardExchange(ExchangeRun):
         self.arrival[users] = np.minimum(self.arrival[users], times)
 
     def _prober(self, prober: int, environment: simpy.Environment) -> Generator[simpy.Event, None, None]:
-        """The SimPy process of an adversary, the prober, who asks the other users of her cluster one after another, at
-        a fixed interval and when she is online. It yields the events for which it waits. prober: the prober's number,
-        from the shard's first user. environment: SimPy's clock.
+        """The SimPy process of an adversary who asks the other users of her cluster one after another (the prober). She
+        asks at a fixed interval, when she is online. The process yields the events for which it waits. prober: number
+        of the prober, from the shard's first user. environment: SimPy's clock.
         """
-        # `moment`: when the next probe is due or, if the adversary is offline then, when she is back to send it
+        # `moment`: when the next request is due; if the prober is offline then, when she comes back
         moment, me, bounds = 0.0, np.array([prober], dtype=np.int32), self._shard.offsets
         cluster = int(np.searchsorted(bounds, prober, side="right"))
         for user in range(int(bounds[cluster - 1]), int(bounds[cluster])):
@@ -360,8 +357,8 @@ class ShardExchange(ExchangeRun):
             moment += self._every_s
 
     def _on_probe(self, event: int, users: Users, times: Times) -> None:
-        """Handle messages of an adversary, the prober, who asks every user of her cluster for the label in turn. Either
-        her request reaches a user, who answers, or an answer reaches the prober. Receivers who are offline get nothing.
+        """Handle messages of an adversary who asks every user of her cluster in turn (the prober). Either her request
+        reaches a user, who answers, or an answer reaches the prober. Receivers who are offline get nothing.
 
         Args:
             event: PROBE for requests, CONFESSION for answers. users: (m,) who are asked. times: (m,) of arrival,
@@ -383,15 +380,16 @@ class ShardExchange(ExchangeRun):
         self, event: int, users: Users, times: Times, *, attempt: int = 0, copy: int = 0, hop: int = 0,
         ends: tuple[Users, Users] | None = None, only: NDArray[np.bool_] | None = None,
     ) -> None:  # fmt: skip
-        """Send m messages of one kind: those that the network does not lose are queued to arrive at their times.
+        """Send m messages of one kind. Each message that the network does not lose is queued for the time of its
+        arrival.
 
         Args:
             event: kind of message, such as REQUEST or REPLY. users: (m,) the user to whose request or submission each
-            belongs. times: (m,) of sending, seconds. attempt: number of the request among all requests of its user,
-            from 0. copy: number of the copy; if it is odd and hop is 0, these are duplicates by the network, which
-            duplicates some messages only. hop: number of the step of a request's random walk, from 0. ends: sender and
-            receiver of each message, (m,) each; None: for submissions, and where no loss or delay depends on them.
-            only: (m,) which messages are sent; None: all.
+            belongs. times: (m,) of sending, seconds. attempt: number of the user's request, from 0. copy: number of the
+            copy. At hop 0 an odd number means a possible duplicate; the network makes only some duplicates. hop: number
+            of the step of a request's random walk, from 0. ends: sender and receiver of each message, (m,) each; None:
+            for submissions, or if neither loss nor delay depends on sender and receiver. only: (m,) which messages are
+            sent; None: all.
         """
         j, leg, kind = self.journey, LEG[event], message_kind(event, attempt, copy, hop)
         messages = j.message(leg, users, times, attempt, copy=copy, hop=hop, ends=ends).only(only)
@@ -407,28 +405,28 @@ class ShardExchange(ExchangeRun):
         if self._contents is not None:
             self._contents.send(kind, arriving)
         arrives = arriving.sent_s + j.travel(arriving)
-        if self.ledger.records:  # attempts count from 0 for each question
+        if self.ledger.records:  # in the record, attempts are numbered from 0 for each question
             sent = replace(messages, attempt=j.in_question(attempt))
             self.ledger.sent(SEEN_AS.get(event, event), sent, goes, arrives, self.source)
         self.engine.post(kind, arriving.user, arrives)
 
     def _arrived(self, kind: int, users: Users, source: Users) -> Payload:
-        """The payloads (m, ...) with which m messages arrive, such as noisy labels: the answers of the users `source`
-        or, on a network that may change payloads on the way, the changed payloads.
+        """The payloads (m, ...) with which m messages arrive. These are the answers of the users `source`, unless
+        faults of the network changed payloads on the way.
 
         Args:
             kind: the number of this kind of message. users: (m,) the user to whose request or submission each message
-            belongs. source: (m,) the user whose answer it carries.
+            belongs. source: (m,) the user whose answer the message carries.
         """
         return self._payload[source] if self._contents is None else self._contents.coming[kind][users]
 
     def _met(self, online: Bools | None, columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """The given arrays without the entries of messages whose receiver is offline. Such messages are counted as
+        """The given arrays without the entries of messages whose receiver is offline. These messages are counted as
         undelivered.
 
         Args:
-            online: (m,) whether the receiver of each of m messages is online; None: all are. columns: arrays with
-            an entry for each message, such as users and times.
+            online: (m,) whether the receiver of each of m messages is online; None: all are. columns: arrays with an
+            entry for each message, such as users and times.
         """
         if online is None:
             return columns

@@ -1,5 +1,5 @@
-"""The engines of the exchange. Two send messages over a simulated network; the third draws all submissions at once from
-the same law.
+"""The engines of the exchange. Two engines send messages over a simulated network. The third engine draws all
+submissions at once from the same distribution.
 
 A mechanism defines what is exchanged; an engine decides how it travels.
 """
@@ -29,12 +29,12 @@ Finished = tuple[ExchangeRun, Traffic]
 
 
 def served(queue: list[Finished], bandwidth_bps: float) -> Iterator[Finished]:
-    """Yields the exchanges of all shards with new, later arrival times. These are the times at which the submissions
-    have passed the learner's link: one by one, in order of arrival, at the link's limited rate. If the network has
-    duplicated a submission, only the copy that arrives first uses the link.
+    """Yields the exchanges of all shards with new, later arrival times. Submissions pass the learner's link one by one,
+    in order of arrival, at the link's limited rate. The new time is the moment at which a submission has passed the
+    link. If the network has duplicated a submission, only the first copy uses the link.
 
     Args:
-        queue: for each shard (group of whole clusters), its finished run and its counts of messages; at least one
+        queue: for each shard (group of whole clusters), the finished run and the counts of messages; at least one
         shard. bandwidth_bps: rate of the learner's link, bits per second.
     """
     journey = queue[0][0].journey
@@ -58,11 +58,12 @@ Part = tuple[int, int] | None
 
 @dataclass(frozen=True)
 class Submissions:
-    """The submissions of a run of the exchange and, where messages were simulated, the records of its network.
+    """The submissions of a run of the exchange. Where messages were simulated, records of the network are added.
 
     user: (m,) int32, ascending, the user of each submission. payload: (m, ...) what she submitted, as the learner got
     it. traffic: counts of messages. transcript: every delivered message, if messages were recorded. arrival_s: (m,)
-    time of arrival, seconds. realised: a network record for each shard, from which privacy is computed.
+    time of arrival, seconds. realised: for each shard, a record of the network as it turned out, from which privacy is
+    computed.
     """
 
     user: NDArray[np.int32]
@@ -82,8 +83,7 @@ class ShardAnswers(NamedTuple):
 
 
 class Growing:
-    """A collection of values of one type, without a second copy in memory: its array grows in place when it is too
-    short.
+    """A collection of values of one type. The array grows in place, without a second copy in memory.
 
     >>> collected = Growing(np.dtype(np.int32), expected=2)
     >>> collected.append(np.arange(5))
@@ -105,7 +105,7 @@ class Growing:
         self._count = end
 
     def values(self) -> NDArray[Any]:
-        """All values in the order in which they were added; nothing may be added afterwards."""
+        """All values in the order in which they were added. Nothing may be added afterwards."""
         self._array.resize((self._count, *self._array.shape[1:]), refcheck=False)
         return self._array
 
@@ -117,11 +117,11 @@ class Exchange:
     Args:
         randomizer: draws the payloads of messages.
         sampling_rate: θ.
-        engine: "events" (messages over the network, many at a time), "processes" (the same messages, with a process
-            for each user) or "vectorised" (one draw from the same law).
+        engine: "events": messages over the network, many at a time; "processes": the same messages, with a process for
+            each user; "vectorised": one draw from the same distribution.
         adversaries: who does not follow the protocol.
-        protocol: the protocol that users follow as processes instead of the label exchange; None: the label exchange.
-            With another protocol, only the noise on each label is certain to protect the label.
+        protocol: the protocol that users follow as processes; None: the label exchange. With another protocol, only the
+            noise on each label is certain to protect the label.
         asking: how many peers each user asks; if several, each payload is a label.
     """
 
@@ -133,14 +133,14 @@ class Exchange:
     asking: Asking = ONE_PEER
 
     def run(self, population: People, network: Network, record: bool, part: Part) -> Submissions:
-        """Exchange the population's labels. The result has the submissions that the learner gets, ordered by user.
-        Where messages are simulated, it also has the times of arrival, counts of messages, and the records from which
+        """Exchange the population's labels. The result has the submissions that the learner gets, ordered by user. If
+        messages are simulated, the result also has times of arrival, counts of messages, and the records from which
         privacy is computed.
 
         Args:
             population: the users. network: the network, already drawn for these users. record: keep every delivered
-            message. part: a pair (first, last): run only the shards (groups of whole clusters) numbered first to
-            last - 1; None: run all shards.
+            message. part: a pair (first, last): run only shards first to last - 1; None: run all shards. A shard is a
+            group of whole clusters.
         """
         shards = population.shards
         if part is not None:
@@ -155,7 +155,7 @@ class Exchange:
                 users.append(block.user)
                 labels.append(block.payload)
             return Submissions(users.values(), labels.values())
-        # records by shard, in order; `law`: the reason why the law of the fetches is unknown; None: it is computed
+        # `law`: the reason why the distribution of fetched labels is unknown; None: this distribution is computed
         law = OWN_PROTOCOL if self.protocol is not None else SEVERAL_PEERS if self.asking.several else None
         traffic, times = Traffic(), [np.zeros(0)]
         records, messages, traces = list[NetworkRecord](), list[Messages](), list[MessageTrace]()
@@ -179,10 +179,9 @@ class Exchange:
         )
 
     def _answers(self, population: People, network: Network, shards: Shards) -> Iterator[ShardAnswers]:
-        """Yields for each shard, a group of whole clusters, the answers (m, ...) that its m users give to requests, and
-        the users' roles. An answer is a payload that the randomizer draws from the true label, such as a noisy label. A
-        user who lies answers with another class. The roles say who lies, never answers, asks everybody, or pools what
-        she sees.
+        """Yields for each shard, a group of whole clusters, the answers (m, ...) of its m users and the users' roles.
+        An answer is a payload that the randomizer draws from the true label, such as a noisy label. A user who lies
+        answers with another class. The roles say who lies, never answers, asks everybody, or pools what she sees.
         """
         if self.adversaries != NOBODY:
             check_given(self.adversaries, population.source_rows or population.num_users)
@@ -197,9 +196,9 @@ class Exchange:
             yield ShardAnswers(shard, roles.lie(payload, population.num_classes), roles)
 
     def _draw(self, population: People, network: Network, shards: Shards) -> Iterator[Submissions]:
-        """Yields all submissions, a block of users at a time. Each item has the users who submit, (m,), ascending, and
-        the noisy label or other payload that each of them passes on, (m, ...). No message is simulated: for each user,
-        a random peer and whether she submits are drawn, and the peer's answer is looked up.
+        """Yields all submissions, a block of users at a time: the users who submit, (m,), ascending, and their
+        payloads, (m, ...). No message is simulated. Each user's peer is drawn, and whether she submits. Then the peer's
+        answer is looked up.
 
         Args:
             population: the users. network: has the random streams and who may ask whom. shards: the groups of whole
@@ -219,12 +218,11 @@ class Exchange:
 
     def _majorities(self, peers: Peers, users: NDArray[np.int32], payload: Payload, first: Payload) -> Payload:
         """For each of m users of a shard, (m,), the commonest of the labels that she fetches from several random peers.
-        Of equally frequent labels, the one fetched first counts.
+        Of equally common labels, the label fetched first counts.
 
         Args:
             peers: draws whom users ask. users: (m,) numbered from the shard's first. payload: the label with which each
-            user of the shard answers. first: (m,) the label of each user's first peer, who is drawn already; the other
-            peers are drawn here.
+            user of the shard answers. first: (m,) the label of each user's first peer. The other peers are drawn here.
         """
         numbers, now = self.asking.numbers(users, peers.streams, peers.shard), np.zeros(users.size)
         columns = [first.astype(np.int16)]
@@ -235,9 +233,9 @@ class Exchange:
         return labels[np.arange(users.size), first_of_majority(labels)].astype(payload.dtype)
 
     def _exchanges(self, population: People, network: Network, record: bool, shards: Shards) -> Iterator[Finished]:
-        """Yields for each shard, a group of whole clusters, its finished exchange (with the submissions and when they
-        arrived) and its counts of messages. A shard is yielded once it is finished; if the learner's link has a limited
-        rate, all are yielded after the last is finished, because they share the link.
+        """Yields for each shard, a group of whole clusters, the finished exchange and the counts of messages. A shard
+        is yielded once it is finished. If the learner's link has a limited rate, shards share the link, and all are
+        yielded at the end.
 
         Args:
             population: the users. network: the network, already drawn for these users. record: keep every delivered

@@ -17,16 +17,16 @@ from p2p_sim.population import Shard
 EXACT = 2**22
 """Largest number of arrival times that are kept without rounding."""
 DROPPED = 36
-"""Number of trailing bits of a time that are rounded away if there are more times than `EXACT`; 17 significant bits are
-left."""
+"""Number of trailing bits that are rounded away from each time if there are more times than `EXACT`. This leaves 17
+significant bits."""
 
 
 @dataclass
 class Arrivals:
     """Arrival times in seconds, at least 0, which are added piece by piece.
 
-    If there are more than `EXACT`, times are rounded to 17 significant bits and counted by value, so that a quantile is
-    right to one part in 130,000. A quantile depends only on the times, not on their order or on the pieces.
+    More than `EXACT` times are rounded to 17 significant bits and counted by value. A quantile is then right to one
+    part in 130,000. A quantile depends only on the times, not on their order or on the pieces.
 
     times: times without rounding, in pieces. values, counts: (V,) distinct rounded times, ascending, and how often each
     occurred.
@@ -44,8 +44,8 @@ class Arrivals:
             self._round()
 
     def quantile(self, share: float) -> float | None:
-        """The time by which a share of all submissions, 0 to 1, has arrived, in seconds, interpolated as in
-        `numpy.quantile`; None if nothing arrived.
+        """The time by which a share of all submissions, 0 to 1, has arrived, in seconds. Between two times it is
+        interpolated, as in `numpy.quantile`. None: nothing arrived.
         """
         total = sum(piece.size for piece in self.times) + int(self.counts.sum())
         if total == 0:
@@ -61,10 +61,10 @@ class Arrivals:
         return float(low + (high - low) * (rank - below))
 
     def _round(self) -> None:
-        """Save memory: round the arrival times that are still kept singly to 17 significant bits, and keep from now on
-        only how often each rounded time occurred.
+        """Save memory: round the arrival times to 17 significant bits, and keep only how often each rounded time
+        occurred.
         """
-        # times are not negative, so that their bits, read as whole numbers, have the same order
+        # no time is negative: the bits of the times, read as whole numbers, have the order of the times
         values = np.concatenate([np.zeros(0), *self.times]).view(np.int64)
         self.times = []
         values += 1 << (DROPPED - 1)
@@ -78,12 +78,11 @@ class Arrivals:
             self._merge(*np.unique(values, return_counts=True))
 
     def _merge(self, values: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-        """Add rounded arrival times, and how often each occurred, to the counts that are held already.
+        """Add rounded arrival times, and how often each occurred, to the counts.
 
         Args:
-            values: (V,) distinct times, ascending, each as a whole number: the upper 28 of the 64 bits of a float in
-            seconds. The lower 36 bits were rounded away, so that equal times can be counted together. counts: (V,) how
-            often each occurred.
+            values: (V,) distinct times, ascending. Each is a whole number: the upper 28 of the 64 bits of a time in
+            seconds. counts: (V,) how often each occurred.
         """
         if not values.size:
             return
@@ -96,20 +95,20 @@ class Arrivals:
 class Traffic:
     """Counts of messages and requests in one run, all shards together.
 
-    protocol_events: users' starts, messages delivered and requests that expired. fetches: requests; of these,
-    `answered` got a reply in time. Of the others, `expired` ran into their time-out; if no time-out is set, `failed`
-    never get a reply.
-    late_replies: replies that came after their request had expired.
+    protocol_events: users' starts, delivered messages and expired requests.
+    fetches: requests. answered: requests with a reply in time. expired: requests that ran into their time-out. failed:
+    if no time-out is set, requests that never get a reply. late_replies: replies to requests that had expired.
     messages_sent: messages that users sent; a request that other users forward counts once for each step.
-    messages_duplicated: copies that the network made. messages_lost, messages_undelivered, messages_delivered: how many
-    of all these messages and copies were lost on the way, came to a receiver who was offline, and were delivered.
+    messages_duplicated: copies that the network made. messages_lost: messages and copies that were lost on the way.
+    messages_undelivered: messages and copies whose receiver was offline. messages_delivered: messages and copies that
+    were delivered.
     bytes_sent: size of the messages that users sent. learner_messages, learner_bytes: what reached the learner, in time
     or late.
-    fallbacks: users who passed on their own label because no reply came, or, if they ask several peers, a majority in
-    which their own label counts for that reason. retries: requests, counted in `fetches` too, that repeat an expired
-    request. departed: expired requests of users who never came online again after them. completion_time_s: time of the
-    last event of the protocol or, if the learner's link has a limited rate, of the last submission that passes it, if
-    that is later, seconds.
+    fallbacks: users who passed on their own label because no reply came. With several peers, also users who passed on a
+    majority that counts such a label. retries: requests that repeat an expired request; `fetches` counts these too.
+    departed: expired requests of users who never came online again.
+    completion_time_s: time of the last event, in seconds. If the learner's link has a limited rate, the passage of the
+    last submission is an event too.
     """
 
     protocol_events: int = 0
@@ -157,8 +156,8 @@ class Ledger:
         self._expired: list[Spans] = []
 
     def event(self, times: NDArray[np.float64]) -> None:
-        """Count m events of the protocol, such as starts of users, deliveries of messages and requests that expired,
-        which happened at the given times (m,), seconds. Also note the last time, which ends the run.
+        """Count m events of the protocol, such as deliveries or starts of users. Also note the last of their times
+        (m,), seconds.
         """
         if times.size:
             self.counts["protocol_events"] += times.size
@@ -168,13 +167,13 @@ class Ledger:
         self, kind: int, times: Floats, sender: NDArray[np.int32], receiver: NDArray[np.int32] | None, *,
         label: NDArray[np.generic] | None = None, late: NDArray[np.bool_] | None = None,
     ) -> None:  # fmt: skip
-        """Count m delivered messages of one kind and, if messages are kept, note each of them.
+        """Count m delivered messages of one kind. If messages are kept, note each message.
 
         Args:
-            kind: 1 request, 2 reply, 3 submission. times: (m,) of delivery, seconds. sender: (m,) users, numbered
-            from the shard's first. receiver: (m,) users; None: the learner. label: (m,) the labels that the messages
-            carry; None: no labels, as in requests. Payloads of several numbers, (m, ...), are noted as -1, which also
-            stands for no label. late: (m,) which replies came after the time-out of their request; None: none.
+            kind: 1 request, 2 reply, 3 submission. times: (m,) of delivery, seconds. sender: (m,) users, numbered from
+            the shard's first. receiver: (m,) users; None: the learner. label: (m,) the labels that the messages carry;
+            None: no labels, as in requests. Payloads of several numbers, (m, ...), are noted as -1, like missing
+            labels. late: (m,) which replies came after the time-out of their request; None: none.
         """
         self.event(times)
         self.counts["messages_delivered"] += times.size
@@ -197,7 +196,7 @@ class Ledger:
         )
 
     def expired(self, users: NDArray[np.int32], times: NDArray[np.float64]) -> None:
-        """Note that requests of users (m,) expired at times (m,), seconds."""
+        """Note that requests of m users expired. times: (m,) when the requests expired, seconds."""
         self.event(times)
         self.counts["expired"] += users.size
         if self._log is not None:
@@ -207,19 +206,19 @@ class Ledger:
         self, kind: int, messages: InTransit, goes: NDArray[np.bool_] | None, arrives: Floats,
         source: NDArray[np.int32],
     ) -> None:  # fmt: skip
-        """Note m messages of one kind that were sent, the lost ones included. Call it only where messages are kept.
+        """Note m messages of one kind that were sent, lost messages included. Call this only where messages are kept.
 
         Args:
             kind: 1 request, 2 reply, 3 submission. messages: the m messages, with sender, receiver and time of sending.
-            goes: (m,) which messages are not lost; None: all. arrives: when each message that is not lost comes to its
-            receiver, seconds, in the order of these messages. source: for every user of the shard, the user whose label
-            she passes on to the learner.
+            goes: (m,) which messages are not lost; None: all. arrives: when each message that is not lost arrives,
+            seconds, in the order of these messages. source: for every user of the shard, the user whose label she
+            passes on to the learner.
         """
         size, first, learner = messages.user.size, np.int32(self._first), messages.leg == "submission"
         coming = np.full(size, np.inf)  # infinity: the message is lost
         coming[slice(None) if goes is None else goes] = arrives
-        # whose label it is: a submission carries the label of the user who answered its sender, a reply its sender's
-        # own label
+        # `owner`: whose label the message carries. A reply carries the label of the user who replies. A submission
+        # carries the label that its sender passes on.
         owner = source[messages.user] if learner else messages.sender
         none = np.full(size, -1, dtype=np.int32)
         self._sent.append(
@@ -239,21 +238,20 @@ class Ledger:
         )
 
     def trace(self) -> MessageTrace:
-        """All messages as they were sent, lost ones included, and the moments at which requests expired. Both are empty
-        if messages were not kept. The field `online`, which would say when users were online, is None.
+        """All messages as they were sent, lost messages included, and the moments at which requests expired. Both are
+        empty if messages were not kept. The field `online` is None here.
         """
         return MessageTrace(Sent.join(self._sent), Spans.join(self._expired), online=None)
 
     def messages(self) -> Messages:
-        """All delivered messages in order of time. Raises a ValueError if they were not kept."""
+        """All delivered messages in order of time. Raises a ValueError if messages were not kept."""
         if self._log is None:
             raise ValueError("this exchange was not recorded")
         return Messages.join(self._log)
 
     def traffic(self, learner_bytes: int) -> Traffic:
-        """The counts of requests and of messages sent, lost, duplicated, delivered and so on, with the time of the last
-        event, in seconds. learner_bytes: size of a message to the learner, from which the bytes that it received are
-        computed.
+        """The counts of requests and messages, with the time of the last event. learner_bytes: size of one message to
+        the learner, in bytes.
         """
         to_learner = self.counts["learner_messages"] * learner_bytes
         return Traffic(**self.counts, learner_bytes=to_learner, completion_time_s=self._last)
@@ -261,7 +259,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class ReceivedLabels:
-    """The submissions that the learner takes.
+    """The s submissions that the learner takes.
 
     user: (s,) the user of each submission, as her index in the population, ascending. label: (s, ...) what she
     submitted. time_s: (s,) time of arrival, seconds.
@@ -292,10 +290,9 @@ class ExchangeRun(ABC):
         )
         self.ledger = Ledger(shard.start, record)
         self.source = self.journey.choices.peer
-        """(m,) for each user, whose label she passes on; the entry has a meaning only if a submission of hers
-        arrives."""
+        """(m,) the user whose label each user passes on; an entry has a meaning only if her submission arrives."""
         self.fallback = np.zeros(shard.size, dtype=np.bool_)
-        """(m,) which users pass on their own label because no reply came, or a majority in which it counts."""
+        """(m,) which users pass on their own label because no reply came, or a majority that counts this label."""
         self.arrival = np.full(shard.size, NEVER)
         """(m,) when each user's first submission reaches the learner, seconds; infinity: never."""
         self.probed = np.zeros(shard.size, dtype=np.bool_)
@@ -303,13 +300,11 @@ class ExchangeRun(ABC):
 
     @abstractmethod
     def run(self) -> Traffic:
-        """Send and deliver all messages of the shard (a group of whole clusters), and return counts of the traffic:
-        requests, messages sent, lost, duplicated and delivered, bytes, and the time of the last event.
-        """
+        """Send and deliver all messages of the shard. Returns counts of messages, with the time of the last event."""
 
     @abstractmethod
     def submissions(self) -> ReceivedLabels:
-        """The submissions that arrived in time, in order of user, not of arrival, since the learner sees a set."""
+        """The submissions that arrived in time, in order of user. The learner sees a set without an order."""
 
     @property
     def arrivals(self) -> Floats:
@@ -324,22 +319,23 @@ class ExchangeRun(ABC):
     def accepts(self, times: Floats) -> NDArray[np.bool_]:
         """Which of m submissions the learner takes, (m,). times: (m,) when they arrive, seconds; infinity: never.
 
-        If there is no deadline, or if users submit in a batch at the deadline, it takes all submissions that arrive.
-        Otherwise it takes those that arrive by the deadline.
+        If users submit in a batch at the deadline, or if there is no deadline, the learner takes all submissions that
+        arrive. Otherwise the learner takes submissions that arrive by the deadline.
         """
         limit = self._config.deadline_s
         return np.isfinite(times) if limit is None or self._config.batch_submission else times <= limit
 
     def messages(self) -> Messages:
-        """All delivered messages in order of time. Raises a ValueError if they were not recorded."""
+        """All delivered messages in order of time. Raises a ValueError if messages were not recorded."""
         return self.ledger.messages()
 
     def trace(self) -> MessageTrace:
-        """What happened besides deliveries: messages as they were sent, moments at which requests expired (both empty
-        if the run was not recorded), and the users' periods online (None if all users were always online).
+        """What happened besides deliveries. The trace has the messages as they were sent, and the moments at which
+        requests expired. Both are empty if the run was not recorded. The trace also has the users' periods online;
+        None: all users were always online.
 
-        Within the run, all requests of a user are numbered in one sequence. Here the numbers start anew for each peer
-        whom she asks: 0 for the first request, above 0 for repetitions after a time-out.
+        Within the run, all requests of a user are numbered in one sequence. In the trace, numbers start anew for each
+        peer whom she asks: 0 for the first request, above 0 for repetitions after a time-out.
         """
         trace, each = self.ledger.trace(), self._config.on_timeout.attempts
         sent = trace.sent

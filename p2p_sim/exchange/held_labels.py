@@ -1,4 +1,4 @@
-"""Labels in the batched engine: contents of messages, which faults may change, and replies of several peers."""
+"""Labels in the batched engine: the contents of messages, and the replies of several peers."""
 
 from typing import Any, NamedTuple
 
@@ -22,8 +22,8 @@ class Majority(NamedTuple):
 
 
 class MessageContents:
-    """The payloads (labels or other contents) of messages on a network whose faults change payloads. The messages are
-    those of one shard, a group of clusters that is simulated at once.
+    """The payloads (labels or other contents) of messages on a network whose faults change payloads. All messages
+    belong to one shard, a group of whole clusters.
 
     Args:
         payload: (m, ...) what each user answers when she is asked. faults: the network's faults. num_classes: number K
@@ -33,19 +33,18 @@ class MessageContents:
     def __init__(self, payload: Payload, faults: Faults, num_classes: int) -> None:
         self._payload, self._faults, self._num_classes = payload, faults, num_classes
         self.held, self.submitted = payload.copy(), payload.copy()
-        """(m, ...) the payload that each user passes on, and the payload that the learner got first from her."""
+        """(m, ...) the payload that each user passes on, and the first payload that the learner got from her."""
         self.coming: dict[int, Payload] = {}
-        """For each kind of message an array (m, ...): the payloads with which its messages arrive. Its entries are in
-        the order of the users who ask or submit."""
+        """For each kind of message, the payloads (m, ...) that arrive, by the user who asks or submits."""
 
     def send(self, kind: int, messages: InTransit) -> None:
-        """Note the payloads with which the messages of one kind will arrive; faults of the network may have changed
-        them. Nothing is noted for requests, which carry no label. A submission carries the label that its user holds. A
-        reply carries the sender's own answer.
+        """Note the payloads with which the messages of one kind will arrive. Faults of the network may have changed
+        payloads. Requests carry no label. A submission carries the label that its user holds. A reply carries the
+        sender's own answer.
 
         Args:
-            kind: the number of this kind of message, by which the payloads are found again on arrival. messages: the
-            messages that are not lost, with senders, users and times.
+            kind: the number of this kind of message, under which the payloads are kept. messages: the messages that are
+            not lost, with senders, users and times.
         """
         if messages.leg in ("request", "probe"):
             return
@@ -71,31 +70,31 @@ class Questions:
         self.own = np.zeros(size, dtype=np.bool_)
 
     def settle(self, users: Users, times: Times) -> Users:
-        """Note for each of m users that one of the peers whom she asks has replied, or that she gave up on that peer.
-        Returns those of these users who now wait for no peer.
+        """Note for each of m users that one of her peers has replied, or that she gave up on this peer. Returns the
+        users who now wait for no peer.
 
         Args:
-            users: (m,) numbered from the shard's first. times: (m,) when this happened, seconds; the latest is kept
-            for each user.
+            users: (m,) numbered from the shard's first. times: (m,) when this happened, seconds; the latest time is
+            kept for each user.
         """
         self.settled[users] += 1
         self.last_s[users] = np.maximum(self.last_s[users], times)
         return np.asarray(users[self.settled[users] == self.numbers[users]])
 
     def reply(self, users: Users, question: int, labels: Payload, peers: Users, own: bool) -> None:
-        """Note the labels that m users got when each asked several peers and one of these replied.
+        """Note the labels that m users got when one of several peers replied to each.
 
         Args:
             users: (m,) who asked. question: which of the peers of each user replied, as a number from 0. labels: (m,)
-            what they got. peers: (m,) who replied. own: True if all these labels are the users' own, taken in place of
-            replies that did not come.
+            the labels that came. peers: (m,) who replied. own: whether all these labels are the users' own, taken in
+            place of replies that did not come.
         """
         self.labels[users, question], self.peers[users, question] = labels, peers
         self.own[users] |= own
 
     def majority(self, users: Users) -> Majority:
-        """The users with at least one reply, each with the commonest label among her replies and the first peer who
-        gave it. users: those who have asked several peers, numbered from the shard's first user.
+        """The users with at least one reply, the commonest label among each user's replies, and the first peer who gave
+        this label. users: users who have asked several peers, numbered from the shard's first user.
         """
         first = first_of_majority(self.labels[users])
         labels, peers = self.labels[users, first], self.peers[users, first]

@@ -1,10 +1,12 @@
 """Times and losses of a shard's messages, as functions of the user, her attempt, and any peer whom she might ask.
 
-A leg is a kind of message, such as "request" or "reply". The random number of each time, loss and choice has an address
-of its own: the leg, the user, and the numbers of the attempt, of the copy and of the step (hop) of a random walk. So
-neither the order of events nor a fault of other messages changes these numbers. The event engine delivers messages
-according to these functions. To compute privacy on a network as it turned out, they are also evaluated for peers whom a
-user did not draw.
+A shard is a group of whole clusters. A leg is a kind of message, such as "request" or "reply". Each time, loss and
+choice has a random number with an address of its own. The address has the leg, the user, and the numbers of the
+attempt, the copy and the step (hop) of a random walk. So neither the order of events nor a fault of other messages
+changes these numbers.
+
+The event engine delivers messages according to these functions. The computation of privacy also evaluates the functions
+for peers whom a user did not ask.
 """
 
 from collections.abc import Iterator
@@ -29,8 +31,8 @@ LEGS = ("request", "reply", "submission")
 
 
 class FirstReply(NamedTuple):
-    """The first valid reply to each of m requests. time_s: (m,) when it comes back, seconds; NEVER if none comes. copy:
-    (m,) the number of the reply's copy.
+    """The first valid reply to each of m requests. time_s: (m,) when this reply comes back, seconds; NEVER: no reply
+    comes. copy: (m,) the number of the reply's copy.
     """
 
     time_s: Floats
@@ -38,10 +40,10 @@ class FirstReply(NamedTuple):
 
 
 class Trip(NamedTuple):
-    """The times of the requests of m users and of one copy of each reply, in seconds; NEVER if a message does not come.
+    """The times of the requests of m users and of one copy of each reply, in seconds. NEVER: the message does not come.
 
     copy: number of the reply's copy. answered_s: (m,) when the request reaches the peer who answers. back_s: (m,) when
-    the reply comes back; NEVER also if it comes too late.
+    the reply comes back; NEVER also if the reply comes too late.
     """
 
     copy: int
@@ -50,11 +52,11 @@ class Trip(NamedTuple):
 
 
 class MessageTiming:
-    """The times at which one shard's users are online and its messages travel, and the messages that are lost.
+    """When one shard's users are online, when their messages travel, and which messages are lost.
 
     Args:
-        shard: the users, a group of whole clusters; all methods number them from 0. network: the network, already drawn
-        for all users. streams: the replicate's random streams. roles: who does not follow the protocol, and how.
+        shard: the users, a group of whole clusters; all methods number users from 0. network: the network, already
+        drawn for all users. streams: the replicate's random streams. roles: who does not follow the protocol, and how.
         sampling_rate: θ. payload_bytes: size of a reply or submission, without header.
     """
 
@@ -73,7 +75,8 @@ class MessageTiming:
         self.start *= config.start_window_s
         if availability is not None:
             self.start = availability.next_online(everybody, self.start)
-        # whom each user asks first, and whether she submits; in a gossip view, the peer depends on the time
+        # whom each user asks first, and whether she submits; in a gossip view, a list of peers that changes in time,
+        # the peer depends on the time
         view = config.peers if isinstance(config.peers, GossipView) else None
         self._peers = Peers(shard, streams, overlay, self.hops, view)
         blocks = list(self._peers.choices(sampling_rate))
@@ -82,13 +85,13 @@ class MessageTiming:
             self.choices.peer[:] = self._peers.again(everybody, 0, np.where(np.isfinite(self.start), self.start, 0.0))
         generators = {leg: streams.generator(f"latency-{leg}", shard.index) for leg in LEGS}
         self.first_times = {leg: network.latency.sample(rng, shard.size) for leg, rng in generators.items()}
-        """By leg: (m,) the latencies of all users' first messages, seconds, without the other delays."""
+        """By leg: (m,) the latencies of all users' first messages, in seconds, without other delays."""
         request, reply = config.header_bytes, config.header_bytes + payload_bytes
         self.bytes = {
             "request": request, "probe": request,
             "reply": reply, "submission": reply, "confession": reply, "push": reply,
         }  # fmt: skip
-        """Size of a message in bytes, header included, by its leg."""
+        """By leg: the size of a message in bytes, header included."""
         self.copies = 2 if "duplicated" in self.faults.effects else 1
         """Largest number of copies of a message: 2 if the network may duplicate it, else 1."""
         self._silent = bool(roles.silent.any())
@@ -97,8 +100,7 @@ class MessageTiming:
         self.certain = not any((lost, limited, churns, self._silent, isolated))
         """Whether every request is answered."""
         self.matters = any((self._silent, churns, overlay is not None, self.copies > 1, self.faults.ask_ends))
-        """Whether it matters which peer a request reaches, since a peer may be silent, offline or far, or answer
-        twice."""
+        """Whether it matters which peer a request reaches: a peer may be silent, offline or far, or answer twice."""
 
     # -- choices -----------------------------------------------------------------------------------------------------
 
@@ -107,52 +109,48 @@ class MessageTiming:
         walk. The users of the last array answer. Without walks there is one step. -1: there is nobody to ask.
 
         Args:
-            users: (m,) who ask. attempt: number of the request among all requests of its user, from 0. If requests are
-            repeated to the same peer, all repetitions have the path of the first.
+            users: (m,) who ask. attempt: number of the user's request, from 0. If requests are repeated to the same
+            peer, all repetitions have the path of the first.
         """
         if self.config.on_timeout.retry == "same_peer":
             attempt -= self.in_question(attempt)
         return self.drawn_path(users, attempt, self.sent(users, attempt))
 
     def drawn_path(self, users: Users, draw: int, times: Floats) -> list[Users]:
-        """The users whom each user's request reaches, for a given random draw: a list with an array (m,) for each step
+        """The users whom each user's request reaches in a given random draw. The list has an array (m,) for each step
         of the request's random walk. The users of the last array answer. -1: there is nobody to ask.
 
         Args:
-            users: (m,) who ask. draw: number of the draw, from 0; requests with the same draw go to the same peers,
-            unless users ask from views that change in time. times: (m,) when the request is sent, seconds.
+            users: (m,) who ask. draw: number of the draw, from 0. The same draw gives the same peers, except in gossip
+            views. times: (m,) when the request is sent, seconds.
         """
         if self.hops > 1:
             return self._peers.path(users, draw)
         return [self.choices.peer[users]] if draw == 0 else [self._peers.again(users, draw, times)]
 
     def serves(self, users: Users) -> Bools | None:
-        """Which of the users (m,) answer and forward requests; None: all of them."""
+        """Which of the users (m,) answer and forward requests; None: all users."""
         return ~self.roles.silent[users] if self._silent else None
 
     # -- the timetable -----------------------------------------------------------------------------------------------
 
     def in_question(self, attempt: int) -> int:
-        """A request's number within its question: 0 for the first request, above 0 for its repetitions after time-outs.
-        A question is a user's attempt to get the label of one peer. If at most r requests are sent for each question,
-        this is `attempt` modulo r. attempt: number of the request among all requests of its user, from 0.
+        """A request's number within a question: a user's attempt to get the label of one peer. The first request has
+        the number 0; repetitions after time-outs have numbers above 0. attempt: number of the user's request, from 0.
         """
         return attempt % self.config.on_timeout.attempts
 
     def timeout_s(self, attempt: int) -> float:
-        """How long a request waits for its reply, seconds. attempt: number of the request among all requests of its
-        user, from 0.
-        """
+        """How long a request waits for a reply, seconds. attempt: number of the user's request, from 0."""
         return self.config.timeout_s(self.in_question(attempt))
 
     def sent(self, users: Users, attempt: int) -> Floats:
-        """When each of m users sends a given request, in seconds, if all earlier requests that it repeats have expired.
-        She sends a first request when she starts, and a repetition when she is online after the time-out before it.
-        Infinity: she never comes online again.
+        """When each of m users sends a given request, in seconds, if earlier requests for the same question have
+        expired. A user sends a first request when she starts. She sends a repetition when she is online after the last
+        time-out. Infinity: she never comes online again.
 
         Args:
-            users: (m,) numbered from the shard's first. attempt: number of the request among all requests of its user,
-            from 0.
+            users: (m,) numbered from the shard's first. attempt: number of the user's request, from 0.
         """
         times = self.start[users]
         for earlier in range(self.in_question(attempt)):
@@ -160,13 +158,14 @@ class MessageTiming:
         return times
 
     def next_online(self, users: Users, times: Floats) -> Floats:
-        """For each of m users, (m,), the given time itself if she is online then, else the time at which she comes
-        back, in seconds; infinity if she never does. times: (m,).
+        """When each of m users is next online, (m,), in seconds. This is the given time if she is online then, and
+        otherwise the time at which she comes back. Infinity: she never comes back. times: (m,) the given times,
+        seconds.
         """
         return times if self.availability is None else self.availability.next_online(users, times)
 
     def online(self, users: Users, times: Floats) -> Bools | None:
-        """Which of the users (m,) are online at their times (m,), seconds; None: all of them."""
+        """Which of m users are online at given times, (m,); None: all users. times: (m,) seconds."""
         return None if self.availability is None else self.availability.online(users, times)
 
     # -- messages ----------------------------------------------------------------------------------------------------
@@ -176,17 +175,16 @@ class MessageTiming:
         copy: int = 0, hop: int = 0, ends: Ends | None = None,
     ) -> InTransit:  # fmt: skip
         """The messages that m users send at given times, as one object from which losses and travel times can be
-        computed; nothing is sent.
+        computed. Nothing is sent.
 
         Args:
-            leg: kind of message: "request", "reply", "submission", "push" (sent unasked), or the "probe" of an
-            adversary who asks everybody, and its answer, the "confession". users: (m,) the user to whose request or
-            submission each message belongs. sent: (m,) times of sending, seconds. attempt: number of the request among
-            all requests of its user, from 0. copy: number of the copy. A request and its duplicate by the network have
-            0 and 1. The reply to the request has 0 and its own duplicate 1; the reply to the request's duplicate has 2
-            and its own duplicate 3.
-            hop: number of the step of a request's random walk, from 0. ends: sender and receiver of each message, (m,)
-            each; None: no loss or delay depends on them.
+            leg: kind of message: "request", "reply", "submission" or "push" (sent unasked). An adversary who asks
+            everybody sends a "probe"; the answer is a "confession". users: (m,) the user to whose request or submission
+            each message belongs. sent: (m,) times of sending, seconds. attempt: number of the user's request, from 0.
+            copy: number of the copy. A request has 0, and its duplicate by the network 1. A reply to the request has 0,
+            and the reply's duplicate 1. A reply to the request's duplicate has 2, and the reply's duplicate 3. hop:
+            number of the step of a request's random walk, from 0. ends: sender and receiver of each message, (m,) each;
+            None: neither loss nor delay depends on sender and receiver.
         """
         draw = partial(self._draw, f"{leg}-{copy}-{hop}", attempt)
         return InTransit(
@@ -194,7 +192,7 @@ class MessageTiming:
         )
 
     def travel(self, messages: InTransit) -> Floats:
-        """Travel times (m,), seconds: sums of the latency and of delays by faults, by the sender's bandwidth and by
+        """Travel times (m,), in seconds: the latency plus the delays by faults, by the sender's bandwidth and by
         distance.
         """
         m = messages
@@ -210,23 +208,23 @@ class MessageTiming:
         return times
 
     def exists(self, messages: InTransit) -> Bools:
-        """Which of m possible duplicates the network really made, (m,). messages: these duplicates. Their copy number
-        is odd. They are at the first step of their walk, because messages are duplicated only there.
+        """Which of m possible duplicates the network really made, (m,). messages: the possible duplicates, which have
+        odd copy numbers and are at the first step of a walk.
         """
         m = messages
         return self.faults.duplicated(replace(m, draw=partial(self._draw, f"{m.leg}-{m.copy}", m.attempt)))
 
     def answered(self, users: Users, attempt: int, path: list[Users]) -> FirstReply:
-        """For each of m users, when the first reply to her request is back, in seconds, and the number of this reply's
-        copy, 0 to 3, since request and reply may each be duplicated. Only replies by the request's time-out count.
-        The time is infinite if none comes.
+        """The first valid reply to each of m users' requests: the time in seconds at which the reply is back, and the
+        number of its copy, 0 to 3. A reply is valid if it comes by the request's time-out. Infinity: no valid reply
+        comes.
 
-        Both results are computed from the messages' random numbers without a simulation, since no user's messages
-        depend on the messages of another user.
+        No user's messages depend on another user's messages. So random numbers alone give both results, without a
+        simulation.
 
         Args:
-            users: (m,) who ask. attempt: number of the request among all requests of its user, from 0. path: whom the
-            request reaches, an array (m,) for each step of its walk; it need not be the path that was drawn.
+            users: (m,) who ask. attempt: number of the user's request, from 0. path: whom the request reaches, an array
+            (m,) for each step of its walk. This may be another path than the drawn path.
         """
         first = FirstReply(np.full(users.size, NEVER), np.zeros(users.size, dtype=np.int8))
         for trip in self.trips(users, attempt, path):
@@ -235,14 +233,13 @@ class MessageTiming:
         return first
 
     def trips(self, users: Users, attempt: int, path: list[Users] | None) -> Iterator[Trip]:
-        """Yields for each possible copy of the replies to m users' requests: the copy's number, when the requests reach
-        the peers who answer, (m,), and when the replies come back, (m,), in seconds. A time is infinite if the message
-        does not come, or if the reply comes after the time-out.
+        """Yields a `Trip`, with times in seconds, for each possible copy of the replies to m users' requests. A time is
+        infinite if the message does not come, or if the reply comes after the time-out.
 
         Args:
-            users: (m,) who ask. attempt: number of the request among all requests of its user, from 0. path: whom the
-            request reaches, an array (m,) for each step of its random walk. None: every peer counts as online, as
-            answering, and as at distance 0.
+            users: (m,) who ask. attempt: number of the user's request, from 0. path: whom the request reaches, an array
+            (m,) for each step of its random walk. None: every peer counts as online, as answering, and as at distance
+            0.
         """
         sent = self.sent(users, attempt)
         limit = sent + self.timeout_s(attempt)
@@ -257,13 +254,13 @@ class MessageTiming:
                 yield Trip(number, reached, back)
 
     def _reached(self, users: Users, attempt: int, copy: int, path: list[Users] | None, sent: Floats) -> Floats:
-        """When each of m requests reaches the last user of its path, who is to answer, (m,), in seconds. It is infinite
-        if the request is lost, if a user on its path is offline then or never answers, or if there is nobody to ask.
+        """When each of m requests reaches the last user of its path, (m,), in seconds. Infinity: the request is lost, a
+        user on the path is offline or silent, or there is nobody to ask.
 
         Args:
-            users: (m,) who ask. attempt: number of the request among all requests of its user, from 0. copy: 0, or 1
-            for the duplicate that the network made. path: whom the request reaches, an array (m,) for each step of its
-            random walk; None: no peer fails. sent: (m,) times of sending, seconds.
+            users: (m,) who ask. attempt: number of the user's request, from 0. copy: 0, or 1 for the duplicate that the
+            network made. path: whom the request reaches, an array (m,) for each step of its random walk; None: no peer
+            fails. sent: (m,) times of sending, seconds.
         """
         times, sender = sent, users
         for hop in range(self.hops):
@@ -278,15 +275,14 @@ class MessageTiming:
         return times
 
     def arrives(self, users: Users, times: Floats, late: Bools | None = None) -> Bools:
-        """Which of m users' submissions would arrive, (m,), if each user sent one. A submission must arrive by the
-        deadline; for a user whose submission was late in the run, it must arrive after the deadline. If there is no
-        deadline, or users submit in a batch at the deadline, any arrival counts. A queue at the
-        learner's network connection is left out here.
+        """Which of m users' submissions would arrive, (m,), if each user sent a submission. A submission must arrive by
+        the deadline. If a user's submission was late in the run, it must be late here too. Without a deadline,
+        or in a batch at the deadline, any arrival counts. A queue at the learner's network connection is left out here.
 
         Args:
             users: (m,) numbered from the shard's first. times: (m,) when each user has the label that she submits,
-            seconds. late: for every user of the shard, whether her submission came after the deadline in the run, so
-            that only a late arrival counts; None: no submission was late.
+            seconds. late: for every user of the shard, whether her submission came after the deadline in the run; None:
+            no submission was late.
         """
         c = self.config
         batch_s = c.batch_time_s
@@ -305,8 +301,8 @@ class MessageTiming:
         return arrived
 
     def _arrival(self, messages: InTransit) -> Floats:
-        """When messages arrive, in seconds; infinity for messages that are lost or never sent, and for copies that the
-        network did not make.
+        """When messages arrive, in seconds. Infinity: the message is lost or never sent, or the network did not make
+        this copy.
         """
         times = messages.sent_s + self.travel(messages)
         if messages.copy % 2 and messages.hop == 0:
@@ -315,12 +311,11 @@ class MessageTiming:
         return times
 
     def _draw(self, address: str, attempt: int, purpose: str) -> Uniforms:
-        """The random numbers of messages for one purpose, to be looked up by user. The same arguments always give the
-        same numbers.
+        """The random numbers of messages for one purpose, by user. The same arguments always give the same numbers.
 
         Args:
-            address: which messages, such as "request-0-0": leg, number of the copy, step of the walk. attempt:
-            number of the request, from 0. purpose: what the numbers decide, such as "latency" or "loss".
+            address: which messages, such as "request-0-0": leg, number of the copy, step of the walk. attempt: number
+            of the user's request, from 0. purpose: what the numbers decide, such as "latency" or "loss".
         """
         key = (f"{purpose}-{address}", attempt)
         if key not in self._uniforms:

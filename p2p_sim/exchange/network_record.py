@@ -1,9 +1,9 @@
 """The record of a run's network, from which privacy is computed: whose label each user may have submitted.
 
-A record takes the realised network as given: who was online, which messages were lost, who submitted. From the set of
-submissions a learner can know the submitted labels and at most this network, which does not depend on labels. Only the
-users' own choices remain random. A user's fetch law gives, for each user of her cluster, the probability that she
-submitted this user's label.
+The realised network is the network as it turned out: who was online, which messages were lost, who submitted. A record
+takes this network as given. The realised network does not depend on labels. From the set of submissions a learner can
+know the submitted labels and at most this network. Only the users' own choices remain random. A user's fetch law gives,
+for each user of her cluster, the probability that she submitted this user's label.
 """
 
 from dataclasses import dataclass, replace
@@ -20,12 +20,12 @@ from p2p_sim.network import CALIBRATED, Availability, GossipView, Overlay
 from p2p_sim.population import Shard
 
 ACCOUNTED = CALIBRATED | {"network.overlay", "network.peers", "network.availability"}
-"""Keys of network faults that the fetch laws below take into account. If a network has any other fault, only the noise
-is sure to protect a label."""
+"""Keys of network faults that the fetch laws below take into account. With any other fault, only the noise is sure to
+protect a label."""
 LARGEST_TABLE = 120_000_000
 """Largest number of entries of a fetch law's table; each entry takes 12 bytes."""
 LARGEST_WALKS = 20_000_000
-"""Largest number of entries of the table for random walks, a table whose rows have many different entries."""
+"""Largest number of entries of the table for random walks."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,9 @@ class FetchTable:
     """The fetch law as a table.
 
     weights: (m, m) user i got the label of user j with probability weights[i, j]; rows of users who submitted nothing
-    are empty. requests: (m, m) the row of each member of the coalition has, for each user, the probability that this
-    user's label is the one that the member gets when she asks, whether or not she submits this label. None: members may
-    see more of other users' fetches than the requests that they themselves answer, such as requests that they forward
-    or requests that failed.
+    are empty. requests: (m, m) a member i of the coalition gets the label of user j with probability requests[i, j],
+    whether she submits the label or not. None: the coalition may see more fetches than the requests that its members
+    answer, such as forwarded or failed requests.
     """
 
     weights: "scipy.sparse.csr_array"
@@ -59,10 +58,10 @@ class FetchTable:
 
 @dataclass(frozen=True)
 class Unknown:
-    """A fetch law that is not known, so that only the noise on each label is sure to protect the label.
+    """A fetch law that is not known. Then only the noise on each label is sure to protect the label.
 
-    reason: why it is not known, in words. anything: whether even the set of users whose submissions arrived may depend
-    on labels.
+    reason: why the law is not known, in words. anything: whether even the set of users whose submissions arrived may
+    depend on labels.
     """
 
     reason: str
@@ -73,25 +72,24 @@ FetchLaw = Uniform | Capped | FetchTable | Unknown
 
 
 def fetch_law(journey: MessageTiming, submitted: Bools, late: Bools | None = None) -> FetchLaw:
-    """For users who submitted a fetched label, what is known of whose label it was, given the network as it turned out.
-    The result is one of four: a table with the probability of each peer; that all who answer are equally likely; only
-    an upper bound of the probability of any peer; or nothing, with the reason in words. The result covers all m users
-    of a shard (a part of the clusters).
+    """The fetch law of users who submitted a fetched label, given the network as it turned out. The law covers all m
+    users of a shard, a group of whole clusters. The result is one of four kinds: a table of probabilities; all who
+    answer are equally likely; upper bounds only; or an unknown law, with the reason in words.
 
     Args:
         journey: times and losses of messages, also of messages that users might have sent to other peers. submitted:
         (m,) which users passed on a fetched label. late: (m,) which users' submissions came after the deadline; None:
-        none did.
+        no submission did.
     """
     config, overlay = journey.config, journey.overlay
-    # the cases in order: first those of any network, last those of networks with an overlay
+    # first the cases of any network, last the cases with an overlay, the graph of who may ask whom
     beyond = [key for key in config.faults if key not in ACCOUNTED]
     if beyond:
         return Unknown(f"nobody has said what {beyond[0]} does", anything=True)
     if overlay is None and journey.availability is None:
         return Uniform()
     if config.deadline_s is not None and config.learner_bandwidth_bps is not None:
-        return Unknown("what queues at the learner's link is in time or not, depending on the others")
+        return Unknown("in the queue at the learner's link, a submission's delay depends on other submissions")
     users = np.flatnonzero(submitted).astype(np.int32)
     if overlay is None:
         return Capped(_caps(journey, users, late))
@@ -103,20 +101,21 @@ def fetch_law(journey: MessageTiming, submitted: Bools, late: Bools | None = Non
 
 
 def _caps(journey: MessageTiming, users: Users, late: Bools | None) -> Floats:
-    """For each of the shard's m users, (m,), an upper bound of the probability, given the network as it turned out,
-    that she submitted the label of any one peer. The bound is 1/N if at least N peers could have answered, and 0 for
-    users who submitted nothing.
+    """For each of a shard's m users, (m,), an upper bound of the probability that she submitted any one peer's label.
+    The network as it turned out is given. The bound is 1/N if at least N peers could have answered. The bound is 0 if
+    she submitted nothing.
 
     If each attempt draws a peer anew, the probability is a weighted mean of 1/N over the attempts. If the same peer is
-    asked again, the probability is 1/N, where N counts the peers who could have answered any attempt. In a gossip
-    network, each user keeps a short list of random users of her cluster, which changes in time, and asks an entry of
-    it. If each attempt draws an entry anew, several attempts may ask the same entry, so that N is divided by the number
-    of attempts. A submission after the deadline has the bound 1, since an earlier reply would have been in time. The
-    exception is a run in which every attempt gets at most one reply and asks a newly drawn peer.
+    asked again, N counts the peers who could have answered any attempt. In a gossip network, each user asks an entry of
+    a short list of random users, which changes in time. Several newly drawn attempts may ask the same entry. So N is
+    divided by the number of attempts.
+
+    A submission after the deadline has the bound 1, because an earlier reply would have been in time. Two conditions
+    together lift this bound: an attempt gets at most one reply, and each attempt asks a newly drawn peer.
 
     Args:
         journey: times and losses of messages. users: (u,) who submitted a fetched label. late: (m,) whether each user's
-        submission came after the deadline; None: none did.
+        submission came after the deadline; None: no submission did.
     """
     # sizes: for each user, a lower bound N of the number of peers who could have answered
     rule, caps = journey.config.on_timeout, np.zeros(journey.shard.size)
@@ -139,16 +138,15 @@ def _caps(journey: MessageTiming, users: Users, late: Bools | None) -> Floats:
 
 
 def _able(journey: MessageTiming, users: Users, attempt: int, late: Bools | None) -> NDArray[np.int64]:
-    """For each of u users, (u,), a lower bound of how many users of her cluster could have answered a given request:
-    those who answer at all, and were online when the request would have reached them. This number is 0 if the reply
-    would not have come in time, or her submission would not have arrived.
+    """For each of u users, (u,), a lower bound of how many users of her cluster could have answered a given request.
+    Such users answer requests, and were online when the request would have come. The bound is 0 if the reply would have
+    come too late, or if her submission would not have arrived.
 
     Args:
-        journey: times and losses of messages. users: (u,) who submitted. attempt: number of the request, from 0.
-        late: (m,) for every user of the shard, whether her submission came after the deadline and so must be late here
-        too; None: none did.
+        journey: times and losses of messages. users: (u,) who submitted. attempt: number of the user's request, from 0.
+        late: (m,) which users' submissions came after the deadline, and must be late here too; None: no submission did.
     """
-    availability = cast(Availability, journey.availability)  # where it is None, the law is uniform
+    availability = cast(Availability, journey.availability)  # never None here: the law would be uniform
     offsets, count = journey.shard.offsets, np.zeros(users.size, dtype=np.int64)
     cluster = np.searchsorted(offsets, users, side="right") - 1
     for trip in journey.trips(users, attempt, None):
@@ -164,13 +162,13 @@ def _able(journey: MessageTiming, users: Users, attempt: int, late: Bools | None
 
 
 def _neighbours(journey: MessageTiming, overlay: Overlay, users: Users, late: Bools | None) -> FetchLaw:
-    """A table (m, m) for a shard's m users, each of whom asks a random neighbour on an overlay, the graph of who may
-    ask whom. It has, for each user and each neighbour, the probability that the user submitted this neighbour's label,
-    given the network as it turned out. If the table would be too large, the result says that this law is unknown.
+    """The fetch law of a shard's m users who each ask a random neighbour on an overlay, the graph of who may ask whom.
+    The table (m, m) has the probability that a user submitted a neighbour's label, given the network as it turned out.
+    If the table would be too large, the law is unknown.
 
     Args:
         journey: times and losses of messages. overlay: the graph. users: (u,) who submitted a fetched label. late: (m,)
-        whether each user's submission came after the deadline; None: none did.
+        whether each user's submission came after the deadline; None: no submission did.
     """
     size = journey.shard.size
     edges = int(overlay.degrees[users].sum())
@@ -199,8 +197,8 @@ def _neighbours(journey: MessageTiming, overlay: Overlay, users: Users, late: Bo
 
 
 class Edges(NamedTuple):
-    """Edges of some users. row: (e,) the position of each edge's user among these users. peer: (e,) the neighbour at
-    the edge's other end.
+    """Edges of some users. row: (e,) the position of each edge's user in the list of these users. peer: (e,) the
+    neighbour at the edge's other end.
     """
 
     row: NDArray[np.int64]
@@ -208,9 +206,7 @@ class Edges(NamedTuple):
 
 
 def _edges(overlay: Overlay, users: Users) -> Edges:
-    """All e edges of some users, user by user: for each edge the position of its user in `users`, (e,), and the
-    neighbour at its other end, (e,). overlay: the graph of who may ask whom. users: (u,).
-    """
+    """All e edges of some users, user by user. overlay: the graph of who may ask whom. users: (u,)."""
     degree = overlay.degrees[users]
     row = np.repeat(np.arange(users.size), degree)
     first = overlay.indptr[users] - np.concatenate([[0], np.cumsum(degree)[:-1]])
@@ -220,15 +216,15 @@ def _edges(overlay: Overlay, users: Users) -> Edges:
 def _edge_weights(
     journey: MessageTiming, users: Users, row: NDArray[np.int64], peer: Users, late: Bools | None
 ) -> Floats:
-    """For each of e edges from a user to a neighbour, (e,), a number proportional to the probability that this
-    neighbour answered and that the user submitted the neighbour's label. Divided by their sum over a user's edges,
-    these numbers are the law of whose label the user submitted. They follow from the times and losses that requests to
-    this neighbour would have had.
+    """For each of e edges from a user to a neighbour, (e,), a weight. The weight is proportional to the probability
+    that the neighbour answered and that the user submitted the neighbour's label. Divided by their sum over a user's
+    edges, the weights are her fetch law. The weights follow from the times and losses that requests to each neighbour
+    would have had.
 
     Args:
         journey: times and losses of messages. users: (u,) who submitted. row: (e,) position in `users` of each edge's
         user. peer: (e,) the neighbour. late: (m,) for every user of the shard, whether her submission came after the
-        deadline; None: none did.
+        deadline; None: no submission did.
     """
     rule, asker = journey.config.on_timeout, users[row]
     degree = np.bincount(row, minlength=users.size)
@@ -247,10 +243,10 @@ def _edge_weights(
 
 
 def _member_requests(journey: MessageTiming, overlay: Overlay) -> "scipy.sparse.csr_array":
-    """A table (m, m) for the members of a coalition: the probability of each user to be the one whose label the member
-    got when she asked. In a member's line each neighbour who answers is equally likely; the lines of other users are
-    empty. Members also see labels that they do not submit, so the table holds for every label that a member gets, in
-    time or late. The table is only right where no loss or delay depends on the neighbour.
+    """A table (m, m) for the members of a coalition: the probability that a member's request gets the label of each
+    user. In a member's row, all neighbours who answer are equally likely. The rows of other users are empty. The table
+    holds for every label that a member gets, submitted or not, in time or late. The table is only right if neither loss
+    nor delay depends on the neighbour.
 
     Args:
         journey: has the users' roles. overlay: the graph of who may ask whom.
@@ -270,8 +266,8 @@ def _table(entries: tuple[Floats, Users, NDArray[np.int64]], size: int) -> "scip
     """A sparse table of shape (size, size).
 
     Args:
-        entries: three arrays: (E,) the values of the E entries, line by line; (E,) their columns; and (size,) the
-        number of entries in each line. size: number of lines and of columns.
+        entries: three arrays: (E,) the values of the E entries, row by row; (E,) their columns; and (size,) the number
+        of entries in each row. size: number of rows and of columns.
     """
     weight, column, counts = entries
     width = np.int32 if weight.size < 2**31 else np.int64
@@ -280,14 +276,14 @@ def _table(entries: tuple[Floats, Users, NDArray[np.int64]], size: int) -> "scip
 
 
 def _walks(journey: MessageTiming, overlay: Overlay, users: Users) -> FetchLaw:
-    """A table (m, m) for a shard's m users, whose requests walk at random from neighbour to neighbour. It has, for each
-    user, the probabilities with which her walk ended at each user of the shard; she submitted the label of the user at
-    whom her walk ended. The table is computed as a power of the matrix of single steps, and presupposes that every user
-    forwards requests. If the table would be too large, the result says that the probabilities are unknown.
+    """The fetch law of a shard's m users whose requests walk at random from neighbour to neighbour. The table (m, m)
+    has the probability that a user's walk ended at each user; she submitted the label of the user at the end. The table
+    is a power of the matrix of single steps. Every user must forward requests. If the table would be too large, the law
+    is unknown.
 
     Args:
-        journey: has the number of steps. overlay: the graph on which requests walk. users: (u,) who submitted a
-        fetched label.
+        journey: has the number of steps. overlay: the graph on which requests walk. users: (u,) who submitted a fetched
+        label.
     """
     size = journey.shard.size
     weight = 1.0 / np.repeat(np.maximum(overlay.degrees, 1), overlay.degrees)
@@ -306,19 +302,19 @@ FLAGS = ("fetched", "own", "answers", "constant", "member", "probed")
 
 @dataclass(frozen=True)
 class NetworkRecord:
-    """The network record of one shard of a run; every array (m,) has one entry for each user.
+    """The network record of one shard of a run. Every array (m,) has one entry for each user.
 
     fetched: whether she passed on a fetched label. own: whether she passed on her own label because no reply came.
-    Submissions after the deadline count too: the learner does not take them, but has seen them.
+    Submissions after the deadline count too, because the learner has seen these.
     answers: whether she answers requests. constant: whether her answer is a class that is fixed beforehand. member:
     whether she pools what she sees with the learner. probed: whether an adversary who asks all users of the cluster got
     her answer.
-    law: the fetch law of the users with `fetched`. draws: the largest number of labels that a user may have got, late
-    ones included, if she asked for one label; the number does not hold for users who ask several peers or follow a
-    protocol of their own, whose `law` is `Unknown`. times_tell: whether the time of a submission may depend on whose
-    label it is.
+    law: the fetch law of the users with `fetched`. draws: the largest number of labels that a user may have got if she
+    asked for one label, late labels included. This number does not hold if users ask several peers or follow a protocol
+    of their own; `law` is then `Unknown`. times_tell: whether the time of a submission may depend on whose label was
+    submitted.
     offsets: (C+1,) cluster c has the entries offsets[c]..offsets[c+1]-1. users: (m,) number of users for whom each
-    entry stands; None: one each.
+    entry stands; None: each entry stands for one user.
     """
 
     shard: Shard
@@ -335,17 +331,15 @@ class NetworkRecord:
     users: NDArray[np.int64] | None = None
 
     def count(self, chosen: Bools) -> int:
-        """How many users some entries of the record stand for. An entry stands for one user or, in a shortened record,
-        for all users of a cluster who are alike. chosen: (m,) which entries.
+        """How many users some entries of the record stand for. In a shortened record, an entry may stand for several
+        users. chosen: (m,) which entries.
         """
         return int(np.count_nonzero(chosen) if self.users is None else self.users[chosen].sum())
 
     def summed(self) -> "NetworkRecord":
-        """This record with fewer entries: one entry, with the number of its users, for all users of a cluster who
-        are alike. Users are alike if they agree in whether they submitted a fetched label, submitted their own, answer
-        requests, answer a fixed class, pool what they see, and gave an answer to an adversary who asks everybody. The
-        record must hold for every user of a cluster in the same way: either all who answer are equally likely to be the
-        one whose label was fetched, or nothing is known of whose label was fetched.
+        """This record with fewer entries. All users of a cluster who are alike have one entry, with their number. Users
+        are alike if they agree in all of `FLAGS`. `law` must be `Uniform` or `Unknown`, which treat all users of a
+        cluster alike.
         """
         assert isinstance(self.law, Uniform | Unknown)
         clusters = len(self.offsets) - 1
@@ -361,21 +355,18 @@ class NetworkRecord:
 
 
 def realised(exchange: ExchangeRun, law: FetchLaw | None = None) -> NetworkRecord:
-    """The record from which the privacy of one shard's finished run is computed. It says for every user whether a
-    submission of hers arrived, whether this was a fetched label or her own, and which role she has. It also says what
-    is known of whose labels were fetched.
+    """The record from which the privacy of one shard's finished run is computed. The record has every user's role, and
+    whether her submission arrived. The record also has the fetch law, and who submitted a fetched label.
 
     Args:
-        exchange: the finished run. law: what is known of whose labels were fetched; None: this is computed from the
-        network as it turned out.
+        exchange: the finished run. law: the fetch law; None: the law is computed from the network as it turned out.
     """
     journey, config = exchange.journey, exchange.journey.config
     arrived = np.isfinite(exchange.arrival)
     fetched = arrived & ~exchange.fallback
     law = fetch_law(journey, fetched, arrived & ~exchange.accepts(exchange.arrival)) if law is None else law
     roles, rule = journey.roles, config.on_timeout
-    # the time of a submission may depend on whose label it is: on whether the label's owner was online, or on how far
-    # away she was
+    # the time of a submission may depend on the owner of the label: on whether she was online, or how far away she was
     times_tell = not config.batch_submission and (journey.availability is not None or config.distance_s > 0)
     return NetworkRecord(
         shard=journey.shard,

@@ -22,8 +22,8 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Choices:
-    """The peers whom m users of a shard (a group of whole clusters) ask first, and whether these users submit. The
-    users are numbered from the shard's first user; their numbers are `start` to `start` + m - 1.
+    """The peers whom m users of a shard ask first, and whether these users submit. A shard is a group of whole
+    clusters. The users have the numbers `start` to `start` + m - 1, from the shard's first user.
 
     peer: (m,) int32, the peer whom each user asks first; -1: the user has no neighbour.
     keep: (m,) bool, whether she passes the fetched label on to the learner.
@@ -40,8 +40,8 @@ class Peers:
 
     shard: the users, a group of whole clusters. streams: the replicate's random streams. overlay: the graph of who may
     ask whom in the shard; None: users ask any user of their cluster, themselves included. hops: number of steps of the
-    random walk from the user who asks to the peer who answers. view: how users' changing lists of peers work, if users
-    ask peers from such lists (gossip); None: there are no such lists.
+    random walk from the user who asks to the peer who answers. view: how gossip views work, which are users' changing
+    lists of peers; None: there are no such lists.
     """
 
     shard: Shard
@@ -51,9 +51,8 @@ class Peers:
     view: GossipView | None = None
 
     def choices(self, sampling_rate: float) -> Iterator[Choices]:
-        """Yields, for blocks of 65,536 users of the shard in order, whom each user asks first (-1: she has no
-        neighbour) and whether she will submit, which has probability θ. Blocks keep the memory small in a cluster of
-        any size. sampling_rate: θ.
+        """Yields the `Choices` of all users, in blocks of 65,536 users. Blocks keep the memory small in a cluster of
+        any size. sampling_rate: θ, the probability that a user submits.
         """
         rng = self.streams.generator("peer", self.shard.index)
         keep = self.streams.generator("keep", self.shard.index)
@@ -63,9 +62,9 @@ class Peers:
             yield Choices(start, peer, bernoulli(keep, sampling_rate, stop - start))
 
     def first(self, rng: np.random.Generator, start: int, stop: int) -> Users:
-        """The peers whom users `start` to `stop` - 1 of the shard ask first, as numbers from the shard's first user;
-        -1: the user has no neighbour. A request may reach such a peer in several random steps. rng: one generator for
-        all users, so calls must take users in ascending order; it is not used if requests walk more than one step.
+        """The peers whom users `start` to `stop` - 1 of the shard ask first, numbered from the shard's first user; -1:
+        no neighbour. A request may reach such a peer in several random steps. rng: one generator for all users. Calls
+        must take users in ascending order. If requests walk more than one step, the generator is not used.
         """
         if self.hops > 1:
             return self.path(np.arange(start, stop, dtype=np.int32), 0)[-1]
@@ -86,9 +85,9 @@ class Peers:
         return peer
 
     def again(self, users: Users, attempt: int, times: Floats) -> Users:
-        """The peer whom each of m users asks in a later request, (m,), as numbers from the shard's first user; -1: she
-        has no neighbour. If users ask from a changing sample of their cluster (a gossip view), this also draws the peer
-        of the first request, and the peer depends on the time.
+        """The peer whom each of m users asks in a later request, (m,), numbered from the shard's first user; -1: no
+        neighbour. In gossip views, users' changing lists of peers, the peer depends on the time. The peer of the first
+        request is then drawn here too.
 
         Args:
             users: (m,) who ask. attempt: number of the request, from 1; with gossip views from 0. times: (m,) when the
@@ -97,11 +96,11 @@ class Peers:
         if self.hops > 1:
             return self.path(users, attempt)[-1]
         if (view := self.view) is not None:
-            # a random slot of her view; the entries of slots are replaced in turn, each once per refresh period: the
-            # entry of slot s is replaced s/view_size of a period before the entry of slot 0
+            # a random slot of her view. The entry of each slot is replaced once in a refresh period. The entry of slot
+            # s is replaced s/view_size of a period before the entry of slot 0.
             slot = np.floor(self.streams.uniforms("view-slot", self.shard.index, attempt).at(users) * view.view_size)
-            # `epoch`: how often the slot's entry has been replaced when she asks; with the slot and the user it gives
-            # the number of the entry
+            # `epoch`: how often the slot's entry has been replaced when she asks. Epoch, slot and user give the number
+            # of the entry.
             epoch = np.floor(times / view.refresh_s + slot / view.view_size)
             number = (epoch * view.view_size + slot).astype(np.int64) * self.shard.size + users
             return self._member(users, self.streams.uniforms("view", self.shard.index).at(number))
@@ -109,9 +108,8 @@ class Peers:
         return self._neighbour(users, position) if self.overlay is not None else self._member(users, position)
 
     def path(self, users: Users, attempt: int) -> list[Users]:
-        """The users whom the requests of m users reach when each request walks at random from neighbour to neighbour,
-        starting at the user who asks. The result is a list of arrays (m,), one for each step; -1: a user on the way has
-        no neighbour.
+        """The users whom the requests of m users reach. Each request walks at random from neighbour to neighbour, and
+        starts at the user who asks. The list has an array (m,) for each step; -1: a user on the way has no neighbour.
 
         Args:
             users: (m,) who ask, numbered from the shard's first user. attempt: number of the request, from 0, which
@@ -125,14 +123,14 @@ class Peers:
         return path
 
     def _neighbour(self, users: Users, position: Floats) -> Users:
-        """A neighbour of each of m users, (m,), as a number from the shard's first user; -1 if she has no neighbour, or
-        if her own number is -1.
+        """A neighbour of each of m users, (m,), numbered from the shard's first user. The result is -1 if the user has
+        no neighbour, or if her own number is -1.
 
         Args:
-            users: (m,) numbered likewise. position: (m,) numbers in [0, 1): where in the list of the user's neighbours
-            to look; if they are random, so is the neighbour.
+            users: (m,) numbered from the shard's first. position: (m,) relative places in the lists of neighbours, in
+            [0, 1). Random positions give random neighbours.
         """
-        overlay = cast(Overlay, self.overlay)  # there is one: without an overlay, users ask members of their cluster
+        overlay = cast(Overlay, self.overlay)  # never None here: without an overlay, `_member` is called
         first = overlay.indptr[users]
         degree = overlay.indptr[users + 1] - first
         alone = degree <= 0  # also for user -1: her degree is indptr[0] - indptr[-1], first entry minus last
@@ -146,8 +144,8 @@ class Peers:
         """A member of the cluster of each of m users, (m,), as a number from the shard's first user.
 
         Args:
-            users: (m,) numbered likewise. position: (m,) numbers in [0, 1): where in the list of the cluster's users to
-            look; if they are random, so is the member.
+            users: (m,) numbered from the shard's first. position: (m,) relative places in the lists of the clusters'
+            users, in [0, 1). Random positions give random members.
         """
         offsets = self.shard.offsets
         cluster = np.searchsorted(offsets, users, side="right") - 1
@@ -163,8 +161,8 @@ NO_REPLY = -1
 class Asking:
     """How many peers a user asks in parallel, and whether she submits if some replies never come.
 
-    shares: pairs (k, probability of k); every user draws her own number k of peers. answered: whether a user who lacks
-    some replies submits the commonest of the labels that came; if not, she submits nothing.
+    shares: pairs (k, probability of k); every user draws her own number k of peers. answered: whether a user without
+    some of her replies submits the commonest label that came. If not, she submits nothing.
     """
 
     shares: tuple[tuple[int, float], ...] = ((1, 1.0),)
@@ -172,7 +170,7 @@ class Asking:
 
     @property
     def several(self) -> bool:
-        """Whether some users may ask more than one peer, so that each submits the commonest of several labels."""
+        """Whether some users may ask more than one peer."""
         return max(self.shares)[0] > 1
 
     @property
@@ -194,13 +192,12 @@ class Asking:
         return [(k, weight / sum(shares[position:])) for position, (k, weight) in enumerate(self.shares)]
 
     def numbers(self, users: NDArray[np.integer], streams: Streams, shard: Shard) -> NDArray[np.int64]:
-        """How many peers each of m users asks, (m,). A user's number is drawn with the configured probabilities. The
-        engine that simulates each user as a process of her own uses the same random numbers, so that it gives equal
-        results.
+        """How many peers each of m users asks, (m,), drawn with the configured probabilities. The engine with a process
+        for each user uses the same random numbers, and gives equal results.
 
         Args:
-            users: (m,) numbered from the shard's first user. streams: the replicate's sources of random numbers. shard:
-            the group of whole clusters that has the users.
+            users: (m,) numbered from the shard's first. streams: the replicate's sources of random numbers. shard: the
+            group of whole clusters that has the users.
         """
         (*tossed, (last, _)) = self.coins
         numbers = np.full(users.size, last)
@@ -214,12 +211,11 @@ ONE_PEER = Asking()
 
 
 def first_of_majority(labels: NDArray[np.integer]) -> NDArray[np.int64]:
-    """For each of m users, (m,), the position at which the commonest of the labels that she got occurs first. labels:
-    (m, k) what each user's k peers replied, in the order in which she asked them; -1: no reply came.
+    """For each of m users, (m,), the position at which the commonest of her labels occurs first. labels: (m, k) what
+    each user's k peers replied, in the order of her requests; -1: no reply came.
 
-    Of labels that came equally often, the one that occurs first counts. This is a fair choice: peers are drawn
-    independently from one distribution, so every order of their labels is equally likely. Where no label came, the
-    position is 0.
+    Of equally common labels, the label that occurs first counts. This is a fair choice: peers are independent draws
+    from one distribution, and every order of labels is equally likely. If no label came, the position is 0.
 
     >>> first_of_majority(np.array([[0, 2, 2], [1, 0, NO_REPLY]])).tolist()
     [1, 0]

@@ -1,7 +1,7 @@
 """The engine that runs any protocol with SimPy: one process for each user, one event for each message.
 
 Random draws and travel times come from `MessageTiming`, as in the batched engine. For the label exchange
-(`LabelExchangeProtocol`) the results of the two engines are equal to the last bit; `batched_exchange` is much faster
+(`LabelExchangeProtocol`) the results of the two engines are equal to the last bit. The batched engine is much faster,
 because it handles many messages at a time.
 """
 
@@ -66,9 +66,7 @@ class ProcessExchange(SingleMessages):
         self.source = self.source.copy()
 
     def run(self) -> Traffic:
-        """Run the processes of all users to their end, and return counts of the traffic and the time of the last event.
-        The counts are those of requests, of messages sent, lost, duplicated and delivered, and of bytes.
-        """
+        """Run the processes of all users to their end. Returns counts of messages, with the time of the last event."""
         for me, start in zip(self._users, self.journey.start.tolist(), strict=True):
             if math.isfinite(start):
                 self.clock.process(self._life(me, start))
@@ -77,8 +75,8 @@ class ProcessExchange(SingleMessages):
         try:
             self.clock.run()
         except Exception as raised:
-            # SimPy raises a copy of an exception, or a copy of a copy. The cause of each copy is the exception that was
-            # copied. Only the original exception has the traceback.
+            # SimPy raises a copy of an exception, or a copy of a copy. The `__cause__` of a copy is the exception that
+            # was copied. Only the original exception has the traceback.
             first: BaseException = raised
             while (cause := first.__cause__) is not None and (type(cause), cause.args) == (type(first), first.args):
                 first = cause
@@ -89,11 +87,12 @@ class ProcessExchange(SingleMessages):
         return self.ledger.traffic(self.journey.bytes["submission"])
 
     def trace(self) -> MessageTrace:
-        """What happened besides deliveries. The trace has the messages as they were sent and the moments at which
-        requests expired; both are empty if the run was not recorded. It also has the users' periods online, and every
-        request with its start, its time-out and the time of its reply. A question is an attempt to get the label of one
-        random peer. The first request of each question has the number 0, and repetitions after a time-out have numbers
-        above 0.
+        """What happened besides deliveries. The trace has the messages as they were sent, and the moments at which
+        requests expired. Both are empty if the run was not recorded. The trace also has the users' periods online, and
+        every request with its start, time-out and reply.
+
+        A question is an attempt to get the label of one random peer. The first request of each question has the number
+        0; repetitions after a time-out have numbers above 0.
         """
         requests = self.questions
         return replace(
@@ -126,8 +125,8 @@ class ProcessExchange(SingleMessages):
             self.arrival[key[0]] = min(self.arrival[key[0]], time)
 
     def _life(self, me: Me, start: float) -> Steps:
-        """A user's process, a generator that yields the events for which it waits. She waits until the time at which
-        she starts, and then follows the protocol.
+        """A user's process, a generator that yields the events for which it waits. The user waits until her start, and
+        then follows the protocol.
 
         Args:
             me: the user as her own process sees her, with her noisy label. start: when she starts, seconds.
@@ -137,16 +136,15 @@ class ProcessExchange(SingleMessages):
         yield from self._protocol.user(me)
 
     def ask(self, user: int) -> simpy.Process:
-        """Start asking a random peer for the label. The result is a process for which the user's own process can wait;
-        its value is the reply, or None if none came. user: who asks, numbered from the shard's first user.
+        """Start asking a random peer for the label. The result is a process for which the user's own process can wait.
+        The value of the result is the reply; None: no reply came. user: who asks, numbered from the shard's first user.
         """
         return self.clock.process(self._asking(user))
 
     def _asking(self, user: int) -> Generator[simpy.Event, Any, Reply | None]:
-        """The process of one question to a random peer: send a request and wait for the reply. If none comes in time,
-        the network's setting for time-outs says whether the user asks again, takes her own noisy label in place of a
-        reply, or gives up. The value of the process is the reply, or None. user: who asks, numbered from the shard's
-        first user.
+        """The process of one question to a random peer: send a request and wait for the reply. The value of the process
+        is the reply, or None. If no reply comes in time, the network's setting for time-outs decides: the user asks
+        again, takes her own noisy label, or gives up. user: who asks, numbered from the shard's first user.
         """
         rule = self._config.on_timeout
         # all her requests are numbered in one sequence, and each has random numbers of its own
@@ -169,12 +167,12 @@ class ProcessExchange(SingleMessages):
         return Reply(self._users[user].noisy_label, user, own=True) if rule.fallback == "own_label" else None
 
     def submit(self, user: int, reply: Reply | int) -> None:
-        """Pass a label on to the learner: at once or, if all users submit in a batch, at the time of the batch. A label
-        that comes after this time is not submitted.
+        """Pass a label on to the learner at once. If all users submit in a batch, the label is sent at the time of the
+        batch. A label that comes after this time is not submitted.
 
         Args:
-            user: who submits, numbered from the shard's first user. reply: the label, as the reply that brought it, or
-            as a number, which then counts as the user's own label.
+            user: who submits, numbered from the shard's first user. reply: the label, as the reply that brought it or
+            as a number. A number counts as the user's own label.
         """
         submission = reply if isinstance(reply, Reply) else Reply(reply, user)
         self._protocol.check_submitted(submission)
@@ -185,8 +183,7 @@ class ProcessExchange(SingleMessages):
             self.clock.at(batch_s, lambda: self._submit(user, submission))
 
     def _submit(self, user: int, reply: Reply) -> None:
-        """Send a label to the learner now. Where users submit in a batch, nothing is sent for a user who is offline at
-        that moment.
+        """Send a label to the learner now. If users submit in a batch, a user who is offline now sends nothing.
 
         Args:
             user: who submits, numbered from the shard's first user. reply: the label and whose label it is.
@@ -203,12 +200,12 @@ class ProcessExchange(SingleMessages):
             )
 
     def _on_submission(self, user: int, number: int, label: float) -> None:
-        """Handle a label that reaches the learner. The network may deliver two copies of one submission; the learner
-        uses only the copy that arrives first.
+        """Handle a label that reaches the learner. If two copies of a submission arrive, the learner uses only the
+        first.
 
         Args:
             user: who submitted. number: number of the submission among all submissions of this user, from 0. label: the
-            class that arrived, which faults of the network may have changed.
+            class that arrived, perhaps changed by faults of the network.
         """
         self.deliver(SUBMISSION, user, None, label)
         if (user, number) not in self._submitted:
@@ -231,12 +228,12 @@ class ProcessExchange(SingleMessages):
             )
 
     def coin(self, user: int, name: str, probability: float) -> bool:
-        """Whether a user's coin shows heads. The result is drawn anew at each toss, except for the coin "submit" of the
-        label exchange, which is drawn before the run, as in the other engines.
+        """Whether a user's coin shows heads. Each toss is drawn anew. The exception is the coin "submit" of the label
+        exchange, which is drawn before the run, as in the other engines.
 
         Args:
-            user: whose coin it is. name: the coin's name; coins of different names are independent. probability: that
-            of heads.
+            user: whose coin it is. name: the coin's name; coins of different names are independent. probability: the
+            probability of heads.
         """
         self._protocol.check_coin(name, probability)
         if isinstance(self._protocol.protocol, LabelExchangeProtocol) and name == "submit":
@@ -246,14 +243,14 @@ class ProcessExchange(SingleMessages):
         return bool(uniform[0] < probability)
 
     def random_peer(self, user: int) -> int | None:
-        """A random user whom a user may ask, drawn anew; None if there is none."""
+        """A random user whom a user may ask, drawn anew; None: there is nobody to ask."""
         draw = self._number(user, "request")
         peer = int(self.journey.drawn_path(single(user), draw, np.array([self.clock.now]))[-1][0])
         return peer if peer >= 0 else None
 
     def neighbours(self, user: int) -> NDArray[np.int32]:
-        """The users whom a user may ask, ascending: her neighbours on the overlay or, without an overlay, all users of
-        her cluster, herself included.
+        """The users whom a user may ask, ascending. With an overlay, these are her neighbours. Without an overlay,
+        these are all users of her cluster, herself included.
         """
         overlay = self.journey.overlay
         if overlay is not None:
@@ -261,12 +258,11 @@ class ProcessExchange(SingleMessages):
         return np.array(self._cluster(user), dtype=np.int32)
 
     def _number(self, user: int, purpose: str, numbers: int = 1) -> int:
-        """The index of a user's next random number in the sequence for a purpose, such as "request" or a coin. The
-        index is 0 at the first call. Each later call gives the previous index plus the number of indices that the
-        previous call reserved.
+        """The index of a user's next random number for a purpose, such as "request" or a coin. The index is 0 at the
+        first call. Each call may reserve several indices; the next call gives the index after these.
 
         Args:
-            user: numbered from the shard's first user. purpose: what the numbers are for. numbers: how many numbers to
+            user: numbered from the shard's first user. purpose: what the numbers are for. numbers: how many indices to
             reserve, such as one for each attempt at a question.
         """
         before = self._times_before[user, purpose]
@@ -274,13 +270,13 @@ class ProcessExchange(SingleMessages):
         return before
 
     def online(self, user: int) -> simpy.Event:
-        """An event that happens now if the user is online, and otherwise when she comes back, if ever."""
+        """An event that happens now if the user is online. Otherwise the event happens when she comes back, if ever."""
         back = float(self.journey.next_online(single(user), np.array([self.clock.now]))[0])
         return self.clock.event() if back == NEVER else self.clock.until(back)
 
     def wait(self, seconds: float) -> simpy.Event:
-        """An event that happens some seconds from now. It comes after all other events of that moment, so that a
-        message that arrives exactly then is handled before this event.
+        """An event that happens some seconds from now, after all other events of that moment. So a message that arrives
+        exactly then is handled before this event.
         """
         self._protocol.check_wait(seconds)
         over = self.clock.event()
@@ -288,14 +284,14 @@ class ProcessExchange(SingleMessages):
         return over
 
     def _request(self, user: int, earlier: int, attempt: int, path: list[int]) -> simpy.Event:
-        """Send one request and start its time-out. The result is an event for which the user's process can wait; its
-        value is the first reply that came in time, or None if the request expired.
+        """Send one request and start its time-out. The user's process can wait for the result. The value of the result
+        is the first reply that came in time; None: the request expired.
 
         Args:
             user: who asks. earlier: how many indices of random numbers she has reserved before this question
             (`_number`); the request uses the index `earlier` + `attempt`. attempt: 0 for the first request, above 0 for
-            repetitions after a time-out. path: the users to whom the request passes one after another, which is its
-            random walk; the last of them answers. -1: there is nobody to ask.
+            repetitions after a time-out. path: the users to whom the request passes one after another; the last user
+            answers. -1: there is nobody to ask.
         """
         deadline = self.clock.now + self._config.timeout_s(attempt)
         question = PendingRequest(
@@ -332,8 +328,8 @@ class ProcessExchange(SingleMessages):
         )
 
     def _on_request(self, user: int, question: PendingRequest, copy: int, path: list[int], hop: int) -> None:
-        """Handle a request that has reached a user, `path[hop + 1]`: she forwards it on its random walk, or answers it
-        if the walk ends with her. A user whose role is to stay silent does neither.
+        """Handle a request that has reached the user `path[hop + 1]`. She forwards the request on its random walk, or
+        answers at the end of the walk. A user whose role is to stay silent does nothing.
 
         Args:
             user: who asks. question: the request to which she awaits a reply. copy: 0, or 1 for the duplicate that the
@@ -365,8 +361,8 @@ class ProcessExchange(SingleMessages):
             )
 
     def _on_reply(self, user: int, question: PendingRequest, node: int, label: float) -> None:
-        """Handle a reply that reaches the user who asked. The first reply before the time-out goes to her waiting
-        process; all others are only counted.
+        """Handle a reply that reaches the user who asked. The first reply in time goes to her waiting process. All
+        other replies are only counted.
 
         Args:
             user: who asked. question: the request to which she awaits a reply. node: the user who answered. label: what
@@ -381,9 +377,7 @@ class ProcessExchange(SingleMessages):
             question.reply.succeed(Reply(int(label), node))
 
     def _expire(self, question: PendingRequest) -> None:
-        """Handle the time-out of a request. If no reply came, the process of the user who asked goes on with None in
-        place of a reply.
-        """
+        """Handle the time-out of a request. If no reply came, the process of the user who asked goes on with None."""
         if not question.reply.triggered:
             self.ledger.expired(single(question.user), np.array([self.clock.now]))
             question.reply.succeed(None)
@@ -391,9 +385,9 @@ class ProcessExchange(SingleMessages):
     # -- an adversary who asks everybody -----------------------------------------------------------------------------
 
     def _probing(self, prober: int) -> Steps:
-        """The process of an adversary, a generator that yields the events for which it waits. To collect noisy labels,
-        the adversary asks the other users of her cluster one after another, at a fixed interval, but only when she is
-        online. prober: her number, from the shard's first user.
+        """The process of an adversary who asks the other users of her cluster one after another, to collect noisy
+        labels. She asks at a fixed interval, and only when she is online. The process yields the events for which it
+        waits. prober: her number, from the shard's first user.
         """
         moment = 0.0
         for user in self._cluster(prober):
@@ -407,8 +401,8 @@ class ProcessExchange(SingleMessages):
             moment += self._every_s
 
     def _on_probe(self, prober: int, user: int, _: float) -> None:
-        """Handle a request of an adversary who asks everybody: the user whom it reaches replies with her noisy label
-        (if she lies, with her false answer), unless her role is to stay silent.
+        """Handle a request of an adversary who asks everybody. The user who is asked replies with her noisy label or,
+        if she lies, with her false answer. A user whose role is to stay silent does not reply.
 
         Args:
             prober: the adversary. user: who is asked. _: what the request carries, which is nothing (-1).

@@ -1,6 +1,4 @@
-"""Protocols: what a user does after her start, and how she answers requests. A protocol never gets a true
-label.
-"""
+"""Protocols: what a user does after her start, and how she answers requests. A protocol never gets a true label."""
 
 import math
 from abc import ABC, abstractmethod
@@ -21,7 +19,7 @@ from p2p_sim.network import Clock
 from p2p_sim.privacy.rivals import SubmissionLaw
 
 Steps = Generator[simpy.Event, Any, None]
-"""A user's process, which yields the events that it waits for."""
+"""A user's process: a generator of the events for which it waits."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +27,8 @@ class Reply:
     """A noisy label that a user got for her request.
 
     label: the label as it arrived. source: the user whose label it is, numbered from the first user of her shard (a
-    group of whole clusters). own: whether this is the user's own noisy label, taken because no reply came in time (if
-    the network's `on_timeout` says so).
+    group of whole clusters). own: whether this is the own noisy label of the user who asked. The network's `on_timeout`
+    may put this label in place of a missing reply.
     """
 
     label: int
@@ -40,10 +38,10 @@ class Reply:
 
 @dataclass(frozen=True)
 class Request:
-    """A message that comes to a user unasked: a question for her label, or a label or number that is sent to her.
+    """A message that comes to a user unasked: a question for her label, or a label or number.
 
-    sender: who sent it, numbered from the shard's first user. payload: the label or number; None: it is a question for
-    her label.
+    sender: who sent it, numbered from the shard's first user. payload: the label or number; None: a question for her
+    label.
     """
 
     sender: int
@@ -54,12 +52,11 @@ class Request:
 class PendingRequest:
     """A request of a user whose process waits, or waited, for the reply.
 
-    user: who asks, numbered from the shard's first user. earlier: how many numbers she reserved before this question:
-    for each earlier question one for each attempt that a question allows, and one for each earlier draw of a random
-    peer. A request has the number `earlier` + `attempt`, which decides its random draws.
-    attempt: number of the request among those for this question, from 0. begin_s, deadline_s: when the request was
-    sent, and until when a reply counts, seconds. reply: the event for which her process waits. answered_s: when the
-    first reply in time came, seconds; infinity: none.
+    user: who asks, numbered from the shard's first user. earlier: how many numbers of requests she has reserved before
+    this question. A request has the number `earlier` + `attempt`, which decides its random draws. attempt: number of
+    the request within this question, from 0. begin_s, deadline_s: when the request was sent, and until when a reply
+    counts, seconds. reply: the event for which her process waits. answered_s: when the first reply in time came,
+    seconds; infinity: no reply came in time.
     """
 
     user: int
@@ -74,8 +71,8 @@ class PendingRequest:
 class Protocol(ABC):
     """The behaviour of all users; the state of a single user is in `me` and in her process.
 
-    symmetric: whether the protocol claims this: on any network where users are alike and nothing fails, the
-    distribution of what the learner sees of a cluster does not change if the cluster's noisy labels are permuted.
+    symmetric: whether the protocol claims symmetry, on any network where users are alike and nothing fails. Symmetry: a
+    permutation of a cluster's noisy labels does not change the distribution of what the learner sees of the cluster.
     """
 
     symmetric: ClassVar[bool] = False
@@ -98,17 +95,17 @@ class Protocol(ABC):
         return me.noisy_label if request.payload is None else None
 
     def law(self) -> SubmissionLaw | None:
-        """The law that the protocol claims for what a user submits, for labels of two classes: the probability that she
-        submits; and the probability that her submission is a one, as a function of the share of ones among the noisy
-        labels of her cluster. None: the protocol claims no law. If the claim is true, a smaller ε than that of the
-        noise alone can be stated.
+        """The law (distribution) of a user's submission that the protocol claims, for labels of two classes. The law
+        has the probability that she submits, and the probability that her submission is a one. This second probability
+        is a function of the share of ones among the noisy labels of her cluster. None: the protocol claims no law. A
+        true claim allows a smaller ε than the noise alone.
         """
         return None
 
 
 class Surroundings(Interface):
-    """The simulation around users: each method does, for the user with a given number, what the method of the same name
-    in the class `Me` does.
+    """The simulation around users. Each method does, for a user, what the method of the same name in the class `Me`
+    does.
     """
 
     clock: Clock
@@ -142,17 +139,17 @@ class Me:
 
     @property
     def neighbours(self) -> NDArray[np.int32]:
-        """The users whom she may ask, ascending: her neighbours on the overlay or, without an overlay, all users of her
-        cluster, herself included.
+        """The users whom she may ask, ascending. With an overlay, these are her neighbours. Without an overlay, these
+        are all users of her cluster, herself included.
         """
         return self._exchange.neighbours(self.number)
 
     def random_peer(self) -> int | None:
-        """A random user whom she may ask, drawn anew; None if there is none."""
+        """A random user whom she may ask, drawn anew; None: there is nobody to ask."""
         return self._exchange.random_peer(self.number)
 
     def coin(self, name: str, probability: float) -> bool:
-        """Whether a coin shows heads, with the given probability at each new toss; coins of different names are
+        """Whether a coin shows heads, with the given probability at each new toss. Coins of different names are
         independent.
         """
         return self._exchange.coin(self.number, name, probability)
@@ -162,23 +159,23 @@ class Me:
         return self._exchange.wait(seconds)
 
     def online(self) -> simpy.Event:
-        """An event that happens now if she is online, and otherwise when she comes back, if ever."""
+        """An event that happens now if she is online. Otherwise the event happens when she comes back, if ever."""
         return self._exchange.online(self.number)
 
     def ask(self) -> simpy.Event:
-        """Ask a random peer for her label; the event's value is a `Reply`, or None if none comes in time.
+        """Ask a random peer for her label. The event's value is a `Reply`; None: no reply comes in time.
 
-        The network's setting `on_timeout` says how often she tries again, whether each attempt draws a peer anew, and
-        whether she takes her own label if no reply comes.
+        The network's setting `on_timeout` says how often she tries again, and whether each attempt draws a peer anew.
+        The setting also says whether she takes her own label if no reply comes.
         """
         return self._exchange.ask(self.number)
 
     def send(self, peer: int, payload: float) -> None:
-        """Send a label or a number to a peer; the protocol's method `answer` is called for this peer."""
+        """Send a label or a number to a peer. The protocol's method `answer` is then called for this peer."""
         self._exchange.send(self.number, peer, payload)
 
     def submit(self, reply: Reply | int) -> None:
-        """Pass a label on to the learner, who learns from it together with the features of this user."""
+        """Pass a label on to the learner, who combines the label with the features of this user."""
         self._exchange.submit(self.number, reply)
 
 
@@ -192,9 +189,9 @@ class LabelExchangeProtocol(Protocol):
     asking: Asking = ONE_PEER
 
     def user(self, me: Me) -> Steps:
-        """A user's process, a generator that yields the events for which it waits. She asks a number k of random users
-        of her cluster, perhaps herself, where k may be random. With probability θ she then submits the commonest label
-        among the replies. me: the user as her own process sees her, with her noisy label.
+        """A user's process, a generator that yields the events for which it waits. She asks k random users of her
+        cluster, perhaps herself; k may be random too. With probability θ she then submits the commonest label among the
+        replies. me: the user as her own process sees her, with her noisy label.
         """
         # her k, if it is random: the first number whose coin shows heads
         number = next(k for k, share in self.asking.coins if share >= 1.0 or me.coin("peers", share))
@@ -214,10 +211,10 @@ class LabelExchangeProtocol(Protocol):
 
 def majority(replies: list[Reply]) -> Reply:
     """The reply that a user submits if she asked several peers: the first of `replies` with the commonest label. If any
-    of `replies` is her own label, taken because no reply came (`own`), the result is marked as `own` too.
+    reply is marked as `own`, the result is marked as `own` too. Such a reply is her own label in place of a missing
+    reply.
 
-    Because peers are drawn independently from one distribution, taking the first of equally common labels is a fair
-    choice.
+    Peers are independent draws from one distribution. So the first of equally common labels is a fair choice.
     """
     [(label, _)] = Counter(reply.label for reply in replies).most_common(1)
     first = next(reply for reply in replies if reply.label == label)
@@ -225,11 +222,11 @@ def majority(replies: list[Reply]) -> Reply:
 
 
 class CheckedProtocol(Protocol):
-    """A protocol with checks of every step; a wrong step raises an InputError of one line, which names the package and
-    the method if a plug-in defines the protocol.
+    """A protocol with checks of every step. A wrong step raises an InputError of one line. If a plug-in defines the
+    protocol, the error names the package and the method.
 
-    protocol: the checked protocol; it is copied, since it may keep facts about the users of one run. num_classes:
-    number of classes. users: number of users of the shard.
+    protocol: the checked protocol. A copy is used, because a protocol may keep facts about the users of one run.
+    num_classes: number of classes. users: number of users of the shard.
 
     Raises:
         InputError: the protocol did something wrong; every method may raise it.

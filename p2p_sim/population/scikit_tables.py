@@ -14,9 +14,9 @@ from p2p_sim.population.population import GRID, Examples, GridSize, Sample, even
 
 @lru_cache
 def bundled(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Features (n, d), standardised over all rows, and labels (n,) of scikit-learn's table `load_{name}`.
+    """The features (n, d) and labels (n,) of scikit-learn's table `load_{name}`.
 
-    Only features are standardised, without regard to labels, so this reveals nothing about a label.
+    The features are standardised over all rows. Labels play no part, so standardising reveals nothing about a label.
     """
     from sklearn import datasets
     from sklearn.preprocessing import StandardScaler
@@ -27,7 +27,7 @@ def bundled(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 class BreastCancerConfig(RandomSplit):
-    """scikit-learn's bundled breast cancer table: 569 tumours, 30 standardised features; label 1: malignant.
+    """scikit-learn's bundled breast cancer table: 569 tumours, 30 standardised features. Label 1 means malignant.
 
     Every replicate draws a fresh holdout.
     """
@@ -42,7 +42,7 @@ class BreastCancerConfig(RandomSplit):
 
 
 class WineConfig(RandomSplit):
-    """scikit-learn's bundled wine table: 178 wines, 13 standardised features; the label is one of three growers.
+    """scikit-learn's bundled wine table: 178 wines, 13 standardised features. The label is one of three growers.
 
     Every replicate draws a fresh holdout.
     """
@@ -57,11 +57,11 @@ class WineConfig(RandomSplit):
 
 
 class DiabetesConfig(RandomSplit):
-    """scikit-learn's bundled diabetes table: 442 patients, 10 standardised features; the label is a number.
+    """scikit-learn's bundled diabetes table: 442 patients, 10 standardised features. The label is a number.
 
-    The label is the progression of the disease after one year, 25 to 346. It is clipped to the public range and rounded
-    to the nearest value of the public grid; the labels of held-out rows stay as they are. Every replicate draws a fresh
-    holdout.
+    The label is the progression of the disease after one year, 25 to 346. Users' labels are clipped to the public range
+    and rounded to the nearest value of the public grid. The labels of held-out rows stay unchanged. Every replicate
+    draws a fresh holdout.
     """
 
     kind: Literal["diabetes"] = "diabetes"

@@ -1,5 +1,5 @@
-"""A synthetic law with known p(y|x) and known heterogeneity. Users are held in arrays, or drawn shard by shard; a shard
-is a group of whole clusters.
+"""A synthetic law of features x and labels y: p(y|x) and the heterogeneity are known. Users are held in arrays, or
+drawn shard by shard. A shard is a group of whole clusters.
 """
 
 from dataclasses import dataclass
@@ -17,14 +17,13 @@ from p2p_sim.population.population import Examples, FiniteLaw, People, Sample, S
 
 @dataclass(frozen=True)
 class DrawnPeople(People):
-    """Users of a law with two classes; their labels are generated anew at each use.
+    """Users of a law with two classes. Labels are not stored: every use generates the labels anew.
 
-    A user's label is made from one number of a PCG64 stream. So generation can start at any user, and always gives the
-    same label. No label is stored. A point is one of the P feature vectors that users can have; users are in the order
-    of their points.
+    One number of a PCG64 stream makes one user's label. So generation can start at any user, and always gives the same
+    label. A point is one of the law's P feature vectors. Users are ordered by their points.
 
-    counts: (P,) number of users at each of the law's P points. state: the stream's state before the first user's label.
-    cluster_offsets: (C+1,) first user of each cluster that has users, and the number of users at the end.
+    counts: (P,) number of users at each point. state: the stream's state before the first user's label.
+    cluster_offsets: (C+1,) first user of each of the C clusters that have users; the last entry is the number of users.
     """
 
     law: FiniteLaw
@@ -38,15 +37,13 @@ class DrawnPeople(People):
 
     @cached_property
     def _bounds(self) -> NDArray[np.int64]:
-        """The first user at each point, and the number of users at the end, (P+1,). A point is one of the P feature
-        vectors that users can have; users _bounds[p].._bounds[p+1]-1 have the features of point p.
+        """The first user at each point, (P+1,); the last entry is the number of users. The users at point p are
+        _bounds[p] to _bounds[p+1] - 1.
         """
         return np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int64)
 
     def points(self, start: int, stop: int) -> NDArray[np.int32]:
-        """For each of the users start..stop-1, the number (stop - start,) of her point: the index of her feature vector
-        among the P feature vectors that users can have.
-        """
+        """The points (stop - start,) of the users start to stop - 1, as indices into the law's P feature vectors."""
         first = int(np.searchsorted(self._bounds, start, side="right")) - 1
         last = int(np.searchsorted(self._bounds, stop, side="left"))
         # the number of these users at each of the points first..last-1
@@ -58,7 +55,7 @@ class DrawnPeople(People):
         return self.labels(shard.start, shard.stop)
 
     def labels(self, start: int, stop: int) -> NDArray[np.uint8]:
-        """True labels (stop - start,) of the users start..stop-1, 0 or 1."""
+        """True labels (stop - start,) of the users start to stop - 1, 0 or 1."""
         stream = np.random.PCG64()
         stream.state = self.state
         stream.advance(start)
@@ -67,11 +64,11 @@ class DrawnPeople(People):
 
 
 class SyntheticConfig(Source):
-    """Clusters c differ in p(1|c), the share of label 1. At half of a cluster's points x, p(1|x) is above p(1|c).
+    """Clusters c differ in p(1|c), the share of label 1. The points x of one cluster differ in p(1|x).
 
-    A point has features (u, v, w). u in [-1, 1] is the position of the point's cluster among the clusters. v = +1 or -1
-    shows whether p(1|x) lies above or below the cluster's mean. w in [-1, 1] differs between points with equal u and v,
-    and tells nothing about the label. All points are equally likely. In cluster c, p(1|x) = p(1|c) + v φ/2, so the
+    All points are equally likely. A point has features (u, v, w). u in [-1, 1] is the position of the point's cluster
+    among the clusters. v is +1 if p(1|x) is above p(1|c), and -1 if p(1|x) is below. w in [-1, 1] differs between
+    points with equal u and v, and says nothing about the label. In cluster c, p(1|x) = p(1|c) + v φ/2. So the
     heterogeneity Σ_y E|p(y|x) - p(y|c)| is exactly φ.
     """
 
@@ -109,17 +106,17 @@ class SyntheticConfig(Source):
         return self
 
     def law(self, streams: Streams) -> FiniteLaw:
-        """The joint law of features and labels in one replicate: equally likely points (feature vectors), ordered by
-        cluster, with their clusters and the probabilities of both labels at each point.
+        """The joint law of features and labels in one replicate. The points (feature vectors) are equally likely, and
+        ordered by cluster.
 
         Args:
-            streams: the replicate's random streams. They are used only if the key `positive` is "random": then the
-            share of label 1 in each cluster is drawn uniformly between `positive_low` and `positive_high`. Otherwise
-            this share is evenly spaced, from `positive_low` in the first cluster to `positive_high` in the last one.
+            streams: the replicate's random streams, used only if the key `positive` is "random". Then p(1|c) of each
+            cluster c is drawn uniformly between `positive_low` and `positive_high`. Otherwise p(1|c) is evenly spaced,
+            from `positive_low` in the first cluster to `positive_high` in the last cluster.
         """
         clusters, points = self.num_clusters, self.points_per_cluster
         cluster = np.repeat(np.arange(clusters), points)
-        # features: the cluster's position, the side ±1 with p(1|x) = mean ± φ/2, and the point's place on its side
+        # the features u, v and w of each point, explained in the docstring of the class
         level = _spread(clusters)[cluster]
         side = np.tile(np.repeat([1.0, -1.0], points // 2), clusters)
         within = np.tile(_spread(points // 2), 2 * clusters)
@@ -134,14 +131,14 @@ class SyntheticConfig(Source):
         )
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users of one replicate; the known law takes the place of held-out rows. `places` is not used."""
+        """Draws the users of one replicate. The known law takes the place of held-out rows; `places` is not used."""
         drawn = self.drawn(streams)
         law, point = drawn.law, drawn.points(0, self.users)
         users = Examples(law.points[point], drawn.labels(0, self.users), law.cluster[point])
         return Sample(users, 2, law=law, point=point)
 
     def drawn(self, streams: Streams) -> DrawnPeople:
-        """The users of one replicate, drawn with `streams`, in the law's clusters; labels are generated at each use."""
+        """Draws the users of one replicate with `streams`. Every use of their labels generates the labels anew."""
         law, rng = self.law(streams), streams.generator("population")
         counts = rng.multinomial(self.users, law.mass)
         sizes = np.bincount(law.cluster, weights=counts).astype(np.int64)  # exact, since all are below 2**53

@@ -1,4 +1,4 @@
-"""The own table of the person who runs the simulation as the population: a CSV, Parquet, Feather or NPZ file."""
+"""A population that is read from a table file of your own: CSV, Parquet, Feather or NPZ."""
 
 import codecs
 from pathlib import Path
@@ -42,17 +42,17 @@ NEW_KEYS = (
     *("header", "separator", "missing", "decimal", "thousands", "encoding", "dates"),
     *("drop", "impute", "one_hot", "standardise", "proposed"),
 )
-"""Keys that a scenario's identity leaves out if they have their default."""
+"""A scenario's identity leaves out each of these keys that has its default value."""
 MOST_SHOWN = 10
-"""Largest number of classes that a remark lists."""
+"""A remark lists at most this many classes."""
 
 
 class TableConfig(RandomSplit):
     """A file with a row for each user; every replicate draws a fresh holdout.
 
-    Rows with missing values are dropped first, if the key `drop` is set. Then scikit-learn's transformers impute or
-    standardise features, or make them one-hot. ε does not depend on them, since they are fitted on public features
-    only: all features must be public, and so must be which users have a label.
+    First, the key `drop` leaves out rows with missing values. Then scikit-learn's transformers fill in missing values,
+    standardise numbers, or make texts one-hot. The transformers are fitted on features only, so ε does not depend on
+    the transformers. All features must be public. It must also be public which users have a label.
     """
 
     kind: Literal["table"] = "table"
@@ -99,9 +99,9 @@ class TableConfig(RandomSplit):
     missing: tuple[str, ...] = ()
     """Texts that stand for a missing value, such as "?", besides an empty cell, NA, NaN, null and None."""
     drop: Names = False
-    """true: users with a missing value in any used column are left out; a list: those with one in these columns."""
+    """true: users with a missing value in any used column are left out; a list: only the listed columns count."""
     impute: Names = False
-    """true: missing values of all features are filled in; a list: those of the listed features. Numbers get the median,
+    """true: missing values of all features are filled in; a list: of the listed features only. Numbers get the median,
     one-hot columns the most frequent value."""
     one_hot: Names = False
     """true: each column of text becomes a 0/1 feature for each of its values; a list: only these columns."""
@@ -174,12 +174,13 @@ class TableConfig(RandomSplit):
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """The configuration key that may make a user's features or label depend on other users' rows, in words for an
-        error message; None: there is no such dependence.
+        """The key that may make a user's features or label depend on other users' rows, in words for an error message.
+        None: no key does.
 
-        The first of these applies: the key `proposed` is true, so that a program chose keys such as features by looking
-        at the rows; the keys `classes` and `label_range` are absent, so that the classes are the values that occur; any
-        other key that computes from all rows, such as `standardise` or `impute`, is set.
+        The first of these cases applies:
+        - `proposed` is true: a program looked at the rows to choose keys such as features.
+        - `classes` and `label_range` are absent: the classes are the values that occur.
+        - Another key that computes from all rows is set, such as `standardise` or `impute`.
         """
         if self.proposed:
             return "population.proposed: keys were chosen by looking at the rows (leave it out if they are public); it"
@@ -201,18 +202,17 @@ class TableConfig(RandomSplit):
         )
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """The path of the table's single file, found in the directories `places` or the current one."""
+        """The path of the table's file, found in the directories `places` or in the current directory."""
         return [find_named(self.path, places, "population.path")]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Splits the used rows of the file, found in `places`, into users and holdout; `streams` draws the split."""
+        """Splits the used rows of the file, found in `places`, into users and holdout. `streams` draws the split."""
         return self._split(self._read(places), streams)
 
     def one_row_moves_others(self, places: tuple[Path, ...], streams: Streams) -> bool:
-        """Whether other users' features or labels, or the choice of users, change if one user's row is replaced by a
-        wholly different row.
+        """Whether a new row of one user changes other users' features or labels, or the choice of users.
 
-        If so, an ε for whole rows says nothing. The test replaces the row of the first user.
+        If so, an ε for whole rows says nothing. The test gives the first user a wholly different row.
 
         Args:
             places: directories in which the file is looked for. streams: the replicate's random streams.
@@ -221,7 +221,7 @@ class TableConfig(RandomSplit):
         first = int(self._split(here, streams).users.take(np.array([0])).row[0])  # type: ignore[index]
         try:
             there = self._used_rows(with_another_row(here.table, first, [c.name for c in here.columns], self.label))
-        except InputError:  # the whole table is refused because of the new row: no other row changes
+        except InputError:  # the new row makes the whole table invalid: no other row changes
             return False
         before, after = (self._split(used, streams).users for used in (here, there))
         if before.features.shape != after.features.shape or not np.array_equal(before.row, after.row):  # type: ignore[arg-type]
@@ -231,12 +231,10 @@ class TableConfig(RandomSplit):
         return not all(np.array_equal(old[others], new[others]) for old, new in pairs)
 
     def _split(self, used: UsedRows, streams: Streams) -> Sample:
-        """Splits rows of a table at random into users and holdout, and computes their features; imputation and
-        standardising are fitted on the users' rows, and a one-hot column has a feature for each value in the used rows.
+        """Splits the used rows at random into users and holdout, and computes their features.
 
-        Args:
-            used: the table with the rows that are not dropped, and their labels, clusters and columns. streams: the
-            replicate's random streams.
+        Imputation and standardising are fitted on the users' rows. A one-hot column becomes one feature for each value
+        in the used rows.
         """
         learned, _ = self.held_out(len(used.labels), streams)  # the same draw as in `split`
         some = len(used.indices) < used.table.rows
@@ -246,7 +244,7 @@ class TableConfig(RandomSplit):
         return self.split(rows, len(used.classes), streams)
 
     def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
-        """A division of the held-out rows into groups by their texts in a column, which need not be a feature.
+        """Divides the held-out rows into groups by the texts of a column, which need not be a feature.
 
         places: directories in which the file is looked for. streams: the replicate's random streams, which draw the
         holdout.
@@ -267,7 +265,7 @@ class TableConfig(RandomSplit):
         return by_column(column, [texts[row] for row in held], texts)
 
     def remarks(self, places: tuple[Path, ...]) -> list[str]:
-        """Lines that `p2p-sim validate` prints about the file: rows, features, and its classes or numeric labels."""
+        """Lines that `p2p-sim validate` prints about the file: rows, features, and the classes or numeric labels."""
         used = self._read(places)
         rows, users = used.table.rows, len(used.indices)
         size = transformed(used.columns, np.arange(users)).shape[1]
@@ -281,7 +279,7 @@ class TableConfig(RandomSplit):
             return [
                 read, f"labels {self.label!r}: numbers, rounded to {grid}; {clipped:.1%} are outside and clipped"
             ]  # fmt: skip
-        # labels that are classes: the number, name and share of each
+        # labels that are classes: the number, name and share of each class
         shares = np.bincount(used.labels, minlength=len(used.classes)) / users
         named_shares = [
             f"{k} = {name} ({share:.1%})" for k, (name, share) in enumerate(zip(used.classes, shares, strict=True))
@@ -294,7 +292,7 @@ class TableConfig(RandomSplit):
         ]
 
     def spreads(self, places: tuple[Path, ...]) -> dict[str, float]:
-        """Standard deviation of each feature by name; constant features are left out. The result shows whether features
+        """Standard deviation of each feature by name; constant features are left out. Large ratios mean that features
         differ in scale.
 
         A column of texts that becomes 0/1 features counts as one feature with the standard deviation 1/2.
@@ -311,17 +309,13 @@ class TableConfig(RandomSplit):
         return [] if used is None else doubts(used.table, used.columns, used.indices, _listed(self.one_hot))
 
     def _read(self, places: tuple[Path, ...]) -> UsedRows:
-        """Reads the file, found in the directories `places`: the table, the rows that the key `drop` leaves, and the
-        labels, clusters and feature columns of these rows.
-        """
+        """Reads the file, found in the directories `places`, and selects the rows that the key `drop` leaves."""
         [path] = self.files(places)
         return self._used_rows(read_table(path, self.layout))
 
     def _used_rows(self, table: ColumnTable) -> UsedRows:
-        """The rows of a table that become users or holdout (those that `drop` leaves), with their labels, clusters and
-        feature columns.
-        """
-        # the columns that are used, all of one length
+        """The rows that the key `drop` leaves, with their labels, clusters and feature columns."""
+        # the used columns, all of one length
         labels = plain_column(table, self.label, "label")
         grouped = None if self.cluster is None else plain_column(table, self.cluster, "cluster")
         if grouped is not None and len(grouped) != len(labels):
@@ -350,12 +344,11 @@ class TableConfig(RandomSplit):
         return UsedRows(table, indices, numbered, classes, cluster, columns=columns, target=target)
 
     def _columns(self, table: ColumnTable, indices: Rows, parts: dict[str, Values]) -> list[FeatureColumn]:
-        """The columns of the features, restricted to the rows `indices`, each with its values and with how it becomes
-        features: imputed, standardised, one-hot or scaled by public constants.
+        """The feature columns in the used rows. Each column holds its values, and how these become features.
 
         Args:
-            table: the whole file. indices: (m,) rows that are used, from 0. parts: the values of each feature column in
-            all rows, by name.
+            table: the whole file. indices: (m,) used rows, from 0. parts: the values of each feature column in all
+            rows, by name.
         """
         for key in ("impute", "one_hot", "standardise", "scale"):
             wrong = [name for name in _listed(getattr(self, key)) if name not in parts]
@@ -367,11 +360,10 @@ class TableConfig(RandomSplit):
         return [c.scaled(*self.scale[c.name]) if c.name in self.scale else c for c in columns]
 
     def _treatment(self, name: str, values: Values) -> Treatment:
-        """How the column `name` becomes features: whether missing values are filled in, numbers standardised, texts
-        made one-hot.
+        """Whether a column's missing values are filled in, numbers are standardised, and texts are made one-hot.
 
-        This is what the keys impute, standardise and one_hot state, each true for all columns or a list of names.
-        `values`, the column's cells, decide whether one_hot = true applies, which is for texts only.
+        The keys impute, standardise and one_hot decide. Each key is true for all columns, or a list of names. one_hot =
+        true applies only to columns of texts. name, values: the column's name and cells.
         """
         one_hot = name in _listed(self.one_hot) or (
             self.one_hot is True and is_text(values) and name not in (*_listed(self.standardise), *self.scale)
@@ -386,7 +378,6 @@ def _listed(names: Names | dict[str, tuple[float, float]]) -> tuple[str, ...]:
     """The names of the columns that a key's value lists; empty if the value is true or false.
 
     Args:
-        names: value of a key such as one_hot (true, false or a list of columns) or scale (a dict, columns with
-        centre and spread).
+        names: the value of a key: true, false, a list of columns, or a dictionary by column.
     """
     return () if isinstance(names, bool) else tuple(names)

@@ -12,20 +12,17 @@ from p2p_sim.population.features import FeatureColumn, Rows, is_text, quoted
 from p2p_sim.population.table_file import ColumnTable, Values, is_missing
 
 FAR = 1e3
-"""The factor c with which `with_another_row` replaces numbers: the new number is c (1 + m), where m is the largest
-absolute value in the column.
-"""
+"""The factor c of `with_another_row`: a new number is c (1 + m), with m the largest absolute value in the column."""
 
 
 @dataclass(frozen=True)
 class UsedRows:
-    """The m rows of a table that become users or are held out, with their labels, clusters and feature columns.
+    """The m rows of a table that become users or are held out.
 
-    indices: (m,) positions of the rows in the file, from 0. labels: (m,) class, or index of the label's value in the
-    public grid, 0..K-1.
-    classes: names of the K classes or grid values, in order. cluster: (m,) cluster of each row, numbered from 0; None:
-    the scenario names no cluster column. columns: the columns of the features. target: (m,) numeric labels before
-    rounding; None if labels are classes.
+    indices: (m,) positions of the rows in the file, from 0. labels: (m,) index of each row's class, or of its value in
+    the public grid, 0..K-1. classes: names of the K classes or grid values, in order. cluster: (m,) cluster of each
+    row, numbered from 0; None: the scenario names no cluster column. columns: the columns of the features. target: (m,)
+    numeric labels before rounding; None: labels are classes.
     """
 
     table: ColumnTable
@@ -52,7 +49,7 @@ def named_column(table: ColumnTable, name: str, key: str) -> Values:
 
 
 def plain_column(table: ColumnTable, name: str, key: str) -> Values:
-    """The values of the column that the key `population.{key}` names, which must have one plain value in each row.
+    """The values of the column that the key `population.{key}` names, one plain value in each row.
 
     Raises:
         InputError: the file has no such column, or the column has arrays.
@@ -66,7 +63,7 @@ def plain_column(table: ColumnTable, name: str, key: str) -> Values:
 def complete_rows(table: ColumnTable, drop: bool | tuple[str, ...], used: list[str]) -> Rows:
     """Indices of the rows that have a value in each of the columns that `drop` selects.
 
-    drop: names of columns; true: the columns in `used`; false: no column, so that all rows remain.
+    drop: names of columns; true: the columns in `used`; false: no column, so all rows remain.
     """
     gap = np.zeros(table.rows, dtype=np.bool_)
     for name in drop if isinstance(drop, tuple) else used if drop else ():
@@ -81,7 +78,7 @@ def complete_rows(table: ColumnTable, drop: bool | tuple[str, ...], used: list[s
 
 
 def complete_values(table: ColumnTable, name: str, key: str, used_rows: Rows) -> Values:
-    """The values (m,) of a column in the used rows: numbers or texts, of which none is missing.
+    """The values (m,) of a column in the used rows, which are all numbers or texts. No value is missing.
 
     Args:
         key: the key of [population] that names the column. used_rows: (m,) indices of the rows.
@@ -104,10 +101,10 @@ def complete_values(table: ColumnTable, name: str, key: str, used_rows: Rows) ->
 
 
 def with_another_row(table: ColumnTable, row: int, features: Iterable[str], label: str) -> ColumnTable:
-    """The table with one row replaced, to test whether other rows' features depend on it.
+    """The table with one row replaced. A test uses this table to see whether other rows' features change.
 
-    The new numbers are far outside the columns' ranges, and the new texts occur in no other row. The new label differs
-    from the old label if any other label occurs.
+    New numbers lie far outside their columns' ranges. New texts occur in no other row. The new label differs from the
+    old label if any other label occurs.
 
     Args:
         row: index of the replaced row. features, label: names of the columns that change.
@@ -147,11 +144,11 @@ def stated_numbers(
     """The class (m,) of each used row, 0..K-1, numbered in the order in which the scenario states the classes.
 
     Args:
-        used_rows, values: (m,) indices of the table's rows that are used, and their labels.
+        used_rows: (m,) indices of the used rows. values: (m,) labels of these rows.
         label: name of the label column. classes: all classes in order.
 
     Raises:
-        InputError: a class is a text but labels are numbers, or the reverse, or a label is not among the classes.
+        InputError: a class is a text but labels are numbers, or the reverse; or a label is not among the classes.
     """
     # texts are not compared with numbers: 1 is not "1"
     words = values.dtype.kind in "US"
@@ -183,12 +180,11 @@ class NumberedClasses(NamedTuple):
 
 
 def numbered_classes(table: ColumnTable, used_rows: Rows, *, label: str, stated: Classes | None) -> NumberedClasses:
-    """Numbers the classes of a table's label column in the stated order or, if `stated` is None, in ascending order of
-    the labels.
+    """Numbers the classes of a table's label column: in the stated order, or by ascending label.
 
     Args:
         used_rows: (m,) indices of the table's rows that are used.
-        label: name of the label column. stated: all classes in order; None: the classes are the labels that occur.
+        label: name of the label column. stated: all classes in order; None: the labels that occur, ascending.
     """
     values = complete_values(table, label, "label", used_rows)
     if stated is not None:
@@ -206,5 +202,5 @@ def numbered_classes(table: ColumnTable, used_rows: Rows, *, label: str, stated:
 
 
 def name_of(value: object) -> str:
-    """The name of a class in messages and pictures: a float to six significant digits, anything else as it is."""
+    """The name of a class in messages and pictures. A float has six significant digits."""
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Values = NDArray[np.generic]
 SEPARATORS = (",", ";", "\t", "|")
-"""Separators of cells that are recognised where none is stated."""
+"""Characters between two cells that are recognised if no separator is stated."""
 TEXTS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 SUFFIXES = (*TEXTS, ".parquet", ".feather", ".npz")
 MARKS = {
@@ -34,18 +34,18 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-"""The encoding for each byte-order mark with which a file may begin. UTF-32 comes first, since its mark begins with
-that of UTF-16."""
+"""The encoding for each byte-order mark with which a file may begin. UTF-32 comes first, because the mark of UTF-32
+begins with the mark of UTF-16."""
 
 
 class Layout(NamedTuple):
-    """How to read a CSV file.
+    """How to read a table's file.
 
-    header: whether the first line names the columns; None: it does, but a first line that looks like data is refused.
-    separator: the character between two cells. missing: texts that stand for a missing value, besides an empty cell and
-    those that pandas knows, such as NA, NaN, null and None; it also counts in Parquet and Feather files.
-    numbers: notation of numbers. encoding: encoding of the text; None: as the byte-order mark shows, else UTF-8.
-    dates: pairs of a column and its date format; such dates become days from 1970-01-01.
+    header: whether the first line of a CSV file names the columns. None: it does, but a first line that looks like data
+    is refused. separator: the character between two cells. missing: texts that stand for a missing value, also in
+    Parquet and Feather files. In a CSV file, pandas also takes empty cells, NA, NaN, null and None as missing. numbers:
+    notation of numbers. encoding: encoding of the text; None: as the byte-order mark shows, else UTF-8. dates: pairs of
+    a column and its date format; such dates become days from 1970-01-01.
     """
 
     header: bool | None = None
@@ -64,7 +64,7 @@ class Cell(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record of a CSV file: the number of its first line, from 1, and its cells."""
+    """The cells of one CSV record. line: the number of the record's first line, from 1."""
 
     line: int
     cells: list[str]
@@ -72,8 +72,8 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnTable:
-    """The columns of a file by name: (n,), or (n, k) with k values in each row. If the file has no header, the columns
-    are called "1", "2" and so on.
+    """The columns of a file by name: (n,), or (n, k) with k values in each row. Without a header, the columns are
+    called "1", "2" and so on.
     """
 
     path: Path
@@ -82,15 +82,14 @@ class ColumnTable:
 
     @property
     def rows(self) -> int:
-        """Number of rows; in an NPZ file with arrays of different lengths, that of the longest."""
+        """Number of rows. If the arrays of an NPZ file differ in length, the longest array counts."""
         return max((len(values) for values in self.columns.values() if values.ndim), default=0)
 
     def otherwise_read(self) -> str:
-        """Advice that is appended to an error message about a missing column: a setting with which the file may be read
-        as its owner meant.
+        """Advice for an error message about a missing column: another setting with which to read the file.
 
-        It proposes another separator if the file has a single column and its first line has this separator, or header =
-        false if a name of a column is a number. Otherwise, and for a file that is no CSV file, the advice is empty.
+        A CSV file with a single column may need another separator that occurs in its first line. A CSV file with a
+        number as the name of a column may need header = false. Otherwise the advice is empty.
         """
         if suffix_of(self.path) not in TEXTS:
             return ""
@@ -118,13 +117,14 @@ class ColumnTable:
 
 
 def read_table(path: Path, layout: Layout) -> ColumnTable:
-    """Reads the columns of a file. Dates become days from 1970-01-01. If the layout's notation of numbers is not the
-    plain one, columns of texts that stand for numbers become numbers; plain numbers in a CSV file are read as numbers
-    anyway.
+    """Reads the columns of a file. Dates become days from 1970-01-01.
+
+    A layout may state a notation of numbers that is not plain. Then columns of texts that stand for numbers become
+    numbers. Plain numbers in a CSV file always become numbers.
 
     Raises:
-        InputError: the file cannot be read or has faulty records, its first line should name columns but looks like
-            data, a column for which the layout states a form of dates is missing, or a cell in it is no date.
+        InputError: the file cannot be read; a record is faulty; the first line looks like data, not like names; a
+        column of dates that the layout names is missing; or a cell of such a column is no date.
     """
     columns, forms = read_columns(path, layout), dict(layout.dates)
     for name in forms.keys() - columns.keys():
@@ -143,17 +143,17 @@ def read_table(path: Path, layout: Layout) -> ColumnTable:
 
 
 def read_columns(path: Path, layout: Layout, as_words: bool = False) -> dict[str, Any]:
-    """Reads the columns of a CSV, Parquet, Feather or NPZ file: a dict with an array for each column name. Texts of
-    dates stay texts. A missing value becomes NaN, and so does each text that the layout states for missing values,
-    except in an NPZ file.
+    """Reads the columns of a CSV, Parquet, Feather or NPZ file, as an array for each column name.
+
+    Texts of dates stay texts. A missing value becomes NaN. The texts that the layout states for missing values become
+    NaN, too, except in an NPZ file.
 
     Args:
-        path: path of the file. layout: how to read a CSV file (separator, header, encoding, decimal sign), and texts
-        for missing values. as_words: whether to keep all cells of a CSV file as texts, numbers included.
+        path: path of the file. layout: how to read the file. as_words: whether to keep all cells of a CSV file as
+        texts, numbers included.
 
     Raises:
-        InputError: the file cannot be read or has faulty records, or its first line should name columns but looks like
-            data.
+        InputError: the file cannot be read, a record is faulty, or the first line looks like data, not like names.
     """
     suffix = suffix_of(path)
     if suffix not in SUFFIXES:
@@ -174,7 +174,7 @@ def read_columns(path: Path, layout: Layout, as_words: bool = False) -> dict[str
     except Exception as error:  # readers of damaged files raise errors of many types
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"population.path = {str(path)!r}: cannot be read ({first})") from None
-    if suffix not in TEXTS:  # texts that stand for a missing value; pandas replaces those of CSV files
+    if suffix not in TEXTS:  # replace the texts for missing values; pandas has done this in CSV files
         for name, values in columns.items():
             if layout.missing and values.dtype.kind == "O":
                 columns[name] = np.array([np.nan if v in layout.missing else v for v in values], dtype=object)
@@ -182,8 +182,10 @@ def read_columns(path: Path, layout: Layout, as_words: bool = False) -> dict[str
 
 
 def is_words(values: "Values | pd.Series") -> bool:
-    """Whether all values of a column of objects are texts, apart from missing ones; false if all are missing, and for
-    arrays of NumPy's own type for texts, as in NPZ files.
+    """Whether all values of a column of objects are texts, apart from missing values.
+
+    The answer is false if all values are missing. It is also false for arrays of NumPy's own text type, as in NPZ
+    files.
     """
     import pandas as pd
 
@@ -191,8 +193,8 @@ def is_words(values: "Values | pd.Series") -> bool:
 
 
 def is_missing(values: Values) -> NDArray[np.bool_]:
-    """Marks the rows (n,) of a column in which a value is missing. A row of several values is marked if at least one of
-    them is missing.
+    """Marks the rows (n,) of a column in which a value is missing. A row of several values is marked if any of these
+    values is missing.
     """
     import pandas as pd
 
@@ -201,7 +203,8 @@ def is_missing(values: Values) -> NDArray[np.bool_]:
 
 
 def _numbers(words: Values, style: Convention) -> Values:
-    """A column of texts as numbers (n,) if all are in the notation `style`, or all in plain notation; else unchanged.
+    """A column of texts as numbers (n,), if all texts are in the notation `style` or all are plain. Otherwise the
+    column is returned unchanged.
 
     words: (n,) texts, or missing values, which become NaN.
     """
@@ -225,10 +228,7 @@ def suffix_of(path: Path) -> str:
 
 
 def _undecoded(path: Path, error: UnicodeDecodeError) -> str:
-    """A message that names the first line that is invalid in the encoding, and the key that states another encoding.
-
-    path: path of the CSV file. error: the error that was raised when the file was read.
-    """
+    """A message that names the first line that is invalid in the encoding, and the key that states another encoding."""
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as damage:
@@ -243,7 +243,9 @@ def _undecoded(path: Path, error: UnicodeDecodeError) -> str:
 
 
 def guessed_encoding(content: bytes) -> str:
-    """A likely encoding of bytes: UTF-16 if many bytes are zero, else UTF-8 if they are valid UTF-8, else latin-1."""
+    """A likely encoding of bytes: UTF-16 if many bytes are zero. Otherwise it is UTF-8 for valid UTF-8, and latin-1 for
+    anything else.
+    """
     if content.count(b"\0") > len(content) // 4:
         return "utf-16-be" if content[:1] == b"\0" else "utf-16-le"
     try:
@@ -288,13 +290,13 @@ def _read_csv(path: Path, layout: Layout, as_words: bool) -> "pd.DataFrame":
 
 
 def _checked(path: Path, layout: Layout) -> int:
-    """Checks the records of a CSV file, and returns its number of columns.
+    """Checks the records of a CSV file, and returns the number of columns.
 
-    pandas would accept faulty files, and move their cells or rename their columns.
+    pandas would accept faulty files: it would move cells or rename columns.
 
     Raises:
-        InputError: the file is empty, a record has more or fewer cells than the first record, two names are equal, or
-            the first line should name columns but looks like data.
+        InputError: the file is empty; a record is longer or shorter than the first record; two names are equal; or the
+        first line looks like data, not like names.
     """
     with opened(path, layout.encoding) as file:
         begin, first = next(records(file, layout.separator), Record(1, []))
@@ -314,12 +316,12 @@ def _check_names(path: Path, begin: int, first: list[str], layout: Layout) -> No
     """Checks the first record (line of cells) of a CSV file, which should hold the names of the columns.
 
     Args:
-        path: path of the file, for messages. begin: number of the line in which the record begins. first: its cells.
-        layout: how the file is read; without a header, names are not checked.
+        path: path of the file, for messages. begin: number of the record's first line. first: the record's cells.
+        layout: how the file is read. Without a header, names are not checked.
 
     Raises:
-        InputError: the record is empty, names the columns and has a name twice, or looks like data while the layout
-            does not state whether there is a header.
+        InputError: the record is empty; a name occurs twice; or the record looks like data and the layout does not
+        state whether there is a header.
     """
     if not first:
         raise InputError(f"{path}: is empty; a table has a line of names and a row for each user")
@@ -337,7 +339,7 @@ def _check_names(path: Path, begin: int, first: list[str], layout: Layout) -> No
 
 
 def encoding_of(path: Path, stated: str | None) -> str:
-    """The encoding of a CSV file: as stated, as its first bytes show, or UTF-8."""
+    """The encoding of a CSV file: as stated, else as the first bytes show, else UTF-8."""
     if stated is not None:
         return stated
     with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
@@ -346,9 +348,7 @@ def encoding_of(path: Path, stated: str | None) -> str:
 
 
 def opened(path: Path, encoding: str | None = None) -> TextIO:
-    """Open a CSV file, plain or compressed by gzip, as text. If `encoding` is None, the file's first bytes decide on
-    the encoding.
-    """
+    """Open a CSV file as text, plain or compressed by gzip. If `encoding` is None, the file's first bytes decide."""
     name = encoding_of(path, encoding)
     if path.suffix == ".gz":
         return cast(TextIO, gzip.open(path, "rt", encoding=name, newline=""))
@@ -356,8 +356,8 @@ def opened(path: Path, encoding: str | None = None) -> TextIO:
 
 
 def records(file: TextIO, separator: str) -> Iterator[Record]:
-    """Yields the records of an open CSV file that are not blank, in order: each with the number of its first line, from
-    1, and the list of its cells, which are texts. separator: the character between two cells.
+    """Yields the records of an open CSV file in order, without blank records. separator: the character between two
+    cells.
     """
     reader, line = _reader(file, separator), 1  # a record may take several lines
     for record in reader:

@@ -21,7 +21,7 @@ FORMATS = (
 )  # fmt: skip
 """Formats of dates that are recognised."""
 LONGEST_DATE = 30
-"""A column whose texts have a median length above this number is not tried as dates."""
+"""A column is not tried as dates if the median length of its texts is above this number."""
 DAY = np.timedelta64(1, "D")
 
 
@@ -69,7 +69,9 @@ class Convention(NamedTuple):
         return texts.str.fullmatch(self.pattern).to_numpy(np.bool_)
 
     def numbers(self, texts: "pd.Series") -> NDArray[np.generic] | None:
-        """Texts in this notation as numbers (n,), integers if all are written as such; None if one is none."""
+        """The texts as numbers (n,), or as integers if all are written as integers. None: a text is not in this
+        notation.
+        """
         import pandas as pd
 
         if not self.reads(texts.iloc[:50]).all():  # a quick exit for a column of words
@@ -89,14 +91,13 @@ CONVENTIONS = (
     PLAIN, Convention(","), Convention(".", ","), Convention(",", "."),
     *(Convention(sign, gap) for sign in ".," for gap in (" ", "\u00a0", "\u202f", "'")),
 )  # fmt: skip
-"""Notations that are recognised; among those with the same decimal sign, the one without a thousands separator comes
-first."""
+"""Notations that are recognised. For each decimal sign, the notation without a thousands separator comes first."""
 
 
 def conventions(*columns: "pd.Series") -> list[Convention]:
     """The notations in which all texts of all columns are numbers.
 
-    A notation with thousands separators is left out if a simpler one with the same decimal sign fits.
+    For each decimal sign, only the first notation of `CONVENTIONS` that fits is returned.
 
     >>> import pandas as pd
     >>> [tuple(style) for style in conventions(pd.Series(["42,0", "7"]))], conventions(pd.Series(["3 days"]))
@@ -116,15 +117,14 @@ def conventions(*columns: "pd.Series") -> list[Convention]:
 def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: str) -> Convention:
     """The notation (decimal sign, separator of thousands) in which the columns of a table write their numbers.
 
-    Plain notation (1234.5) is preferred, unless cells are not separated by a comma, a column has a point, and another
-    notation fits all columns, too. If no notation fits all columns, the notation of the columns that are not
-    plain is taken. This notation must not fit any column of plain numbers with a point, since such a column might then
-    be misread.
+    Plain notation (1234.5) is taken if it fits all columns, with one exception. The notation is not clear if cells are
+    not separated by commas, a column has a point, and another notation fits all columns, too. If no notation fits all
+    columns, only the columns that are not plain decide. Their notation must not fit any column of plain numbers with a
+    point, because such a column might then be misread.
 
     Args:
-        path: path of the table, for messages. counts: for each column by name, a series whose index holds the different
-        texts of its cells, and whose values say how often each occurs. separator: the character between two cells in
-        the file.
+        path: path of the table, for messages. counts: for each column by name, how often each text occurs; the texts
+        are the index of the series. separator: the character between two cells in the file.
 
     Raises:
         InputError: columns contradict each other, or several notations are possible.
@@ -144,7 +144,7 @@ def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: 
     points = [cells for cells in columns.values() if cells.str.contains(".", regex=False).any()]
     if not columns or (styles[:1] == [PLAIN] and not (separator != "," and points and len(styles) > 1)):
         return PLAIN
-    if not styles:  # no notation fits all: use that of the columns that are not plain, if it fits no plain column
+    if not styles:  # no notation fits all columns: only the columns that are not plain decide
         styles = conventions(*(cells for cells in columns.values() if not PLAIN.reads(cells).all()))
         plain = [cells for cells in points if PLAIN.reads(cells).all()]
         if not styles or any(style.reads(cells).all() for cells in plain for style in styles):
@@ -158,9 +158,8 @@ def _digits(counts: "pd.Series") -> "pd.Series":
     """The different texts of a column that have a digit, as a series; empty if the column does not seem to hold
     numbers.
 
-    A column seems to hold numbers if at least half of its different texts have a digit, and each of these is a number
-    in some notation. counts: a series whose index holds the different texts, and whose values say how often each
-    occurs.
+    In a column of numbers, at least half of the different texts have a digit. Each text with a digit must be a number
+    in some notation. counts: how often each text occurs; the texts are the index of the series.
     """
     texts = counts.index.to_series()
     texts = texts[texts.str.contains(r"\d")].reset_index(drop=True)
@@ -171,12 +170,10 @@ def _digits(counts: "pd.Series") -> "pd.Series":
 
 
 def _undecided(columns: "Mapping[str, pd.Series]", styles: Sequence[Convention]) -> str:
-    """A message that names a column whose numbers fit several notations, and the command-line options (--decimal,
-    --thousands) with which the person who runs the command can choose a notation.
+    """A message that names a column whose numbers fit several notations, and the command-line options that choose a
+    notation.
 
-    Args:
-        columns: for each column of numbers by name, its different texts. styles: the notations that fit all columns, or
-        all columns that are not in plain notation.
+    columns: for each column of numbers by name, the column's different texts. styles: the possible notations.
     """
     samples = {name: _telling(texts) for name, texts in columns.items()}
     name, text = next((item for item in samples.items() if not item[1].isdigit()), next(iter(samples.items())))
@@ -204,14 +201,15 @@ def _contradiction(columns: "Mapping[str, pd.Series]") -> str:
 
 
 def _telling(texts: "pd.Series") -> str:
-    """An example of a column's texts for messages: the first text not in plain notation, else the first text."""
+    """An example of a column's texts for messages: the first text that is not plain, else the first text."""
     odd = texts[~PLAIN.reads(texts)]
     return str((odd if len(odd) else texts).iloc[0])
 
 
 def date_formats(texts: "pd.Series") -> dict[str, NDArray[np.bool_]]:
-    """The formats in which at least half of the texts, and of a sample of them, are dates, each with a mask (n,) that
-    marks these texts. There are none if the texts have a median length of 0 or above 30.
+    """The formats in which at least half of the texts are dates, each with a mask (n,) that marks these texts.
+
+    At least half of a sample must be dates, too. There is no format if the median length of the texts is 0 or above 30.
 
     >>> import pandas as pd
     >>> list(date_formats(pd.Series(["31/12/2020", "soon"]))), list(date_formats(pd.Series(["01/02/2020"])))
@@ -230,8 +228,8 @@ def date_formats(texts: "pd.Series") -> dict[str, NDArray[np.bool_]]:
 
 
 def _dated(texts: "pd.Series", form: str) -> NDArray[np.bool_]:
-    """Marks the texts (n,) that are dates of a format; unlike in pandas, %Y%m%d stands for eight digits that begin with
-    19 or 20.
+    """Marks the texts (n,) that are dates of a format. %Y%m%d must be eight digits that begin with 19 or 20; pandas
+    accepts more.
     """
     dated = ~np.isnan(days(texts, form))
     return dated & texts.str.fullmatch(r"(19|20)\d{6}").to_numpy(np.bool_) if form == "%Y%m%d" else dated

@@ -1,4 +1,4 @@
-"""Surveys a table for its owner, and proposes keys that state how to read the table and which columns to learn from."""
+"""Surveys a table, and proposes keys of [population]: how to read the table, and which columns to learn from."""
 
 import csv
 import zlib
@@ -33,22 +33,20 @@ from p2p_sim.population.table_numbers import PLAIN, Convention, common_conventio
 MARKER = "?"
 """The text that always stands for a missing value."""
 MOST_MARKERS, MOST_CATEGORIES, MOST_CLASSES = 3, 100, 256
-"""Largest numbers: of texts for missing values in a column of numbers or dates, of values of a one-hot column, and of
-classes."""
+"""Largest numbers: of texts for missing values in one column, of values of a one-hot column, and of classes."""
 WITH_UNIT = r"(?:[€$£¥]\s?)?[+-]?[\d.,'\s]*\d\s?(?:[%‰€$£¥]|\s[A-Za-z]{1,3})?"
 LIKE_A_DATE = r".{0,12}\d{1,4}[ ./-]\s?[A-Za-z0-9]+[ ./,-]+\d{1,4}.*"
 """Patterns of a number with a unit, and of a text of three parts, such as a date."""
 IDENTIFIED = 20
-"""Least number of values with which a column may count as names or as an identifier because all of them differ."""
+"""Least number of values in a column of names or identifiers that is recognised because all values differ."""
 
 
 @dataclass
 class Look:
     """The keys of [population] that a survey of a table proposes, and notes for the table's owner.
 
-    keys: proposed keys of [population], besides kind, path and label. rows: number of rows with a label. notes: one
-    line of explanation each.
-    left_out: the columns that are not learned from, each with the reason.
+    keys: proposed keys of [population], besides kind, path and label. rows: number of rows with a label. notes: lines
+    that explain the proposal. left_out: the columns that are not learned from, each with the reason.
     """
 
     keys: dict[str, Any] = field(default_factory=dict)
@@ -58,14 +56,14 @@ class Look:
 
     @property
     def lost(self) -> dict[str, str]:
-        """The columns that are not used as features, each with the reason; columns that only number the rows
-        (identifiers) are not listed, since nothing is lost with them.
+        """The columns that are not used as features, each with the reason. Identifiers are not listed: they only number
+        the rows.
         """
         return {name: why for name, why in self.left_out.items() if not why.endswith("identifier")}
 
     def loss(self, label: str) -> str:
-        """A clause for messages: how many columns besides the label are left out, which and why. Columns that only
-        number the rows (identifiers) are not counted. label: name of the label column, for the message.
+        """A clause for messages: how many columns besides the label are left out, which and why. Identifiers, which
+        only number the rows, are not counted. label: name of the label column, for the message.
         """
         columns = len(self.lost) + len(self.keys["features"])
         reasons = "; ".join(f"{name!r}: {why}" for name, why in self.lost.items())
@@ -76,12 +74,12 @@ def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = No
     """Surveys a table, and proposes how to read it and which columns to learn from.
 
     Args:
-        path: path of the table. label: name of the label column. stated: the values that the table's owner states for
-        some of the keys separator, decimal, thousands and encoding.
+        path: path of the table. label: name of the label column. stated: the owner's values for some of the keys
+        separator, decimal, thousands and encoding.
 
     Raises:
-        InputError: the table cannot be read or has no such column, this column cannot be a label, no other column can
-            be learned from, the stated separator is none, or the notation of numbers is not clear.
+        InputError: the table cannot be read; the label column is missing or cannot be a label; no other column can be
+        learned from; the stated separator is invalid; or the notation of numbers is not clear.
     """
     look = Look({**(stated or {}), "proposed": True})
     try:
@@ -104,7 +102,7 @@ def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = No
             written += [name] if contents.numbers else []
     _note(markers, dates, look)
     dated = {*dates, *(name for name, cells in columns.items() if cells.dtype.kind == "M")}
-    del columns, texts  # as texts, the columns need more memory than the table
+    del columns, texts  # the columns of texts need more memory than the table
     layout = layout._replace(missing=tuple(sorted(markers)), dates=tuple(dates.items()))
     table = read_table(path, layout)
     written = [name for name in written if is_text(table.columns[name])]
@@ -124,12 +122,10 @@ def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = No
 
 
 def _note(markers: set[str], dates: dict[str, str], look: Look) -> None:
-    """Adds to `look`, the proposal, how texts for missing values and dates are read: the keys, and a line of
-    explanation for each.
+    """Adds keys and notes to `look`, the proposal: how texts for missing values and dates are read.
 
     Args:
-        markers: texts that stand for a missing value, such as "?". dates: format of the dates of each column of
-        dates, by name.
+        markers: texts that stand for a missing value, such as "?". dates: format of each column of dates, by name.
     """
     if markers:
         look.keys["missing"] = sorted(markers)
@@ -141,7 +137,7 @@ def _note(markers: set[str], dates: dict[str, str], look: Look) -> None:
 
 
 def _treated(table: ColumnTable, features: Sequence[str], written: Sequence[str], look: Look) -> None:
-    """Adds keys and notes to `look` for the treatment of the features: missing values, texts and numbers.
+    """Adds keys and notes to `look`, the proposal: how missing values, texts and numbers become features.
 
     features: names of the columns to learn from. written: names of the columns of numbers that the file holds as texts.
     """
@@ -165,11 +161,11 @@ def _treated(table: ColumnTable, features: Sequence[str], written: Sequence[str]
 def _layout(path: Path, label: str | None, look: Look) -> Layout:
     """The separator, header and encoding of a CSV file, as stated in `look` or as the file suggests.
 
-    Values that the file suggests are added to `look` unless they are the usual ones. Any other file has the default
-    layout. label: name of the label column, or its number if there is no header.
+    Suggested values are added to `look`, the proposal, unless they are defaults. Other files have the default layout.
+    label: name of the label column, or its number if there is no header.
 
     Raises:
-        InputError: the separator that `look` states is no single character that may separate cells.
+        InputError: the stated separator is no single character that may separate cells.
     """
     if suffix_of(path) not in TEXTS:
         return Layout()
@@ -177,7 +173,7 @@ def _layout(path: Path, label: str | None, look: Look) -> Layout:
     encoding = look.keys.get("encoding") or _encoding(path, look)
     if (sign := look.keys.get("separator", ";")) in '"\r\n' or len(sign) > 1 or sign.isalnum():
         raise InputError(f"--separator {sign}: must be a character that separates cells, such as ';' or '|'")
-    # the most frequent separator in the first line; the cells of this line then show whether they name the columns
+    # take the most frequent separator of the first line, then see whether this line's cells are names
     with opened(path, encoding) as file:
         line = next(file, "")
         separator = look.keys.get("separator") or ("\t" if tabs else max(SEPARATORS, key=line.count))
@@ -194,10 +190,9 @@ def _layout(path: Path, label: str | None, look: Look) -> Layout:
 
 
 def _encoding(path: Path, look: Look) -> str | None:
-    """The encoding to state for a text file: None for UTF-8 or a file with a byte-order mark, else a guess.
+    """The encoding to state for a text file. None: the file is UTF-8, or has a byte-order mark.
 
-    The guess is also added to `look`, the proposal for the keys of [population]: as its key "encoding", and in a note
-    for the table's owner.
+    Any other encoding is guessed, and added to `look`, the proposal, with a note for the owner.
     """
     try:
         with opened(path) as file:
@@ -212,7 +207,7 @@ def _encoding(path: Path, look: Look) -> str | None:
 
 
 def _convention(path: Path, layout: Layout, texts: Mapping[str, pd.Series], look: Look) -> Convention:
-    """The notation of numbers in a table, as stated or as the columns suggest; if suggested, it is added to `look`.
+    """The notation of numbers in a table, as stated or as the columns suggest. A suggested notation is added to `look`.
 
     texts: for each column of texts, the number of cells with each text.
     """
@@ -228,7 +223,9 @@ def _convention(path: Path, layout: Layout, texts: Mapping[str, pd.Series], look
 
 
 class TableContents(NamedTuple):
-    """The contents of a text column: whether it is numbers, the format of its dates, and words for missing values."""
+    """The contents of a text column. numbers: whether the cells are numbers. dates: format of the dates; empty: no
+    dates. words: texts that stand for a missing value.
+    """
 
     numbers: bool = False
     dates: str = ""
@@ -236,14 +233,13 @@ class TableContents(NamedTuple):
 
 
 def _contents(name: str, counts: pd.Series, style: Convention, look: Look) -> TableContents:
-    """What a text column holds: whether its cells are numbers, the format of its dates (or empty), and the few other
-    texts, which are taken as words for a missing value.
+    """What a text column holds: numbers, or dates of a format, and the few other texts, taken as missing values.
 
-    If the column only looks like numbers or dates, the result says neither, and the reason is added to `look`, the
+    If the column only looks like numbers or dates, the result says neither. The reason is added to `look`, the
     proposal.
 
     Args:
-        name: of the column. counts: the number of cells with each text. style: notation of numbers in the table.
+        name: name of the column. counts: the number of cells with each text. style: notation of numbers in the table.
     """
     texts, rows = pd.Series(counts.index), counts.to_numpy()
     fits = PLAIN.reads(texts) | style.reads(texts)
@@ -256,7 +252,7 @@ def _contents(name: str, counts: pd.Series, style: Convention, look: Look) -> Ta
         formats = {form: dated for form, dated in formats.items() if rows[dated].sum() == most}
         fits = next(iter(formats.values()))
     form = next(iter(formats), "")
-    # years of two digits: 69 is read as 1969, 68 as 2068, so dates over 60 years apart are likely read wrongly
+    # a year 69 is read as 1969, but 68 as 2068: dates over 60 years apart are likely read wrongly
     far_apart = "%y" in form and float(np.ptp(days(texts[fits], form))) > 365.25 * 60
     unclear = "day and month" if len(formats) > 1 else "the centuries" if far_apart else ""
     if unclear:
@@ -278,16 +274,14 @@ def _contents(name: str, counts: pd.Series, style: Convention, look: Look) -> Ta
 
 
 def _mixed(name: str, texts: pd.Series, words: Sequence[str], cells: int, usual: str) -> str:
-    """In words, why a column that looks like numbers or dates is neither, with advice; empty if it does not look like
-    either.
+    """The reason why a column that seems to hold numbers or dates holds neither, with advice; empty: there is none.
 
-    Examples are numbers with a unit, dates in a form that is not recognised, and a column of numbers with some cells
-    that are not numbers.
+    Examples are numbers with a unit, dates in an unknown form, and numbers mixed with other texts.
 
     Args:
-        name: name of the column. texts: all different texts of the column. words: the texts that are not numbers (or
-        not dates), though most cells are. cells: number of cells with such words. usual: what most cells are, such as
-        "numbers"; empty: neither numbers nor dates.
+        texts: all different texts of the column. words: the texts that are not numbers (or dates), though most cells
+        are. cells: number of cells with such words. usual: what most cells are, such as "numbers"; empty: neither
+        numbers nor dates.
     """
     if usual:
         examples = shortened(", ".join(map(repr, sorted(words)[:MOST_MARKERS])))
@@ -311,17 +305,17 @@ def _mixed(name: str, texts: pd.Series, words: Sequence[str], cells: int, usual:
 
 
 def _label(table: ColumnTable, label: str, look: Look) -> None:
-    """Adds keys and notes to `look` for the classes of the label column, and for rows without a label.
+    """Adds keys and notes to `look`, the proposal, for the classes of the label column and for rows without a label.
 
     Raises:
-        InputError: a row of the column holds more than one value, or the column has fewer than 2 or more than 256
-        different values.
+        InputError: a row of the column holds more than one value; or the column does not have 2 to 256 different
+        values.
     """
     values = table.columns[label]
     gaps = is_missing(values)
     if values.ndim != 1:
         raise InputError(f"--label {label}: must be one plain value a row in {table.path}")
-    # pandas finds the different texts without sorting all of them
+    # pandas finds the different texts without sorting all cells
     there = values[~gaps]
     classes = np.unique(pd.unique(there).astype(str) if is_text(values) else there).tolist()
     if not 2 <= len(classes) <= MOST_CLASSES:
@@ -339,14 +333,13 @@ def _label(table: ColumnTable, label: str, look: Look) -> None:
 
 
 def _useless(name: str, values: Values, dated: bool) -> str:
-    """The reason why a column cannot be learned from, or empty if it can be.
+    """The reason why a column cannot be learned from; empty: it can be.
 
-    Reasons are: it holds neither numbers nor texts; all rows have the same value; it holds names (texts that are too
-    many, or at least 20 and all different); it holds identifiers (at least 20 whole numbers, all different, in order or
-    in a column called id, index or the like).
+    Reasons are: the cells are neither numbers nor texts; all rows have the same value; the column holds names or
+    identifiers. Names are too many different texts, or at least 20 texts that all differ. Identifiers are at least 20
+    whole numbers that all differ. They must be in order, or in a column called id, index or the like.
 
-    Args:
-        name, values: of the column. dated: whether the column holds dates.
+    dated: whether the column holds dates.
     """
     if values.ndim != 1 or values.dtype.kind not in "biufOUS":
         return "it holds neither numbers nor texts"
@@ -355,8 +348,7 @@ def _useless(name: str, values: Values, dated: bool) -> str:
     different = len(pd.unique(there))
     if different < 2:
         return "it has the same value for all users"
-    # names: too many different texts, or all different; identifiers: whole numbers, all different, and either in order
-    # or in a column called id or the like
+    # names, then identifiers, as the docstring describes them
     alone = different == len(there) >= IDENTIFIED
     if text and (different > MOST_CATEGORIES or alone):
         return f"a text with {different:,} different values, as of a name"

@@ -51,7 +51,7 @@ __all__ = [
     "tradeoff",
     "worst_advantage",
 ]
-"""The stable names, which docs/stability.md lists; other packages of p2p-sim use further names."""
+"""The stable names, listed in docs/stability.md. Other packages of p2p-sim use further names."""
 
 
 def __dir__() -> list[str]:

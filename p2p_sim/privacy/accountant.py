@@ -1,4 +1,4 @@
-"""The base class of all accountants, which bound how much an observer learns of one user's label."""
+"""The base class of all accountants. An accountant bounds how much an observer learns of one user's label."""
 
 import math
 from abc import ABC, abstractmethod
@@ -17,7 +17,7 @@ _PRECISION = 1e-9
 class Accountant(PlainNumbers, ABC):
     """Privacy of one user's label against one observer: δ at a given ε, and ε at a given δ.
 
-    A subclass for a new observer or mechanism defines `delta` and `conditions`; it also defines `epsilon` if ε is not
+    A subclass for a new observer or mechanism defines `delta` and `conditions`. It also defines `epsilon` if ε is not
     found by bisection. All other methods follow from these. NumPy's numbers are converted to Python's.
 
     requires: requirements on the situation in which a bound is used, in the order in which they are checked.
@@ -27,14 +27,15 @@ class Accountant(PlainNumbers, ABC):
 
     @abstractmethod
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε): no δ below the lower bound holds; the upper bound is certified to hold.
+        """Bounds of δ(ε). No δ below the lower bound holds. The upper bound is certified to hold.
 
         Args:
             epsilon: ε, at least 0.
         """
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Bounds of ε at δ with their conditions; by default against the learner, by bisection of `delta`.
+        """Bounds of ε at δ with their conditions. By default they hold against the learner, and come from bisection of
+        `delta`.
 
         Args:
             delta: δ in (0, 1).
@@ -54,8 +55,8 @@ class Accountant(PlainNumbers, ABC):
 
     @property
     def basis(self) -> str:
-        """How `epsilon` computes its bounds, in words for reports. A subclass with its own `epsilon` may name another
-        way in the bound.
+        """In words for reports, how `epsilon` computes bounds. A subclass's own `epsilon` may name another way in the
+        bound.
         """
         return "bisection of δ(ε)"
 
@@ -66,39 +67,36 @@ class Accountant(PlainNumbers, ABC):
 
     @property
     def pure_epsilon(self) -> float:
-        """A number such that δ(ε) = 0 for every ε of at least this number (pure differential privacy); infinite if none
-        is known.
-        """
+        """An ε at which δ(ε) = 0 (pure differential privacy), as small as known; infinite: none is known."""
         return math.inf
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ at which ε is computed where the whole curve δ(ε) is needed, such as for the privacy of
-        several releases together. By default it is 1e-18.
+        """The smallest δ at which ε is computed if the whole curve δ(ε) is needed, by default 1e-18.
 
-        In such a computation, privacy losses above the ε at this δ count as infinite, that is, as a failure of all
-        privacy. The probability of such losses is approximately this δ. A subclass gives a larger value if it cannot
-        compute ε at so small a δ.
+        The whole curve is needed, for example, for the privacy of several releases together. Privacy losses above the ε
+        at this δ then count as infinite, that is, as a failure of all privacy. Such losses have approximately the
+        probability δ. A subclass gives a larger value if it cannot compute ε at so small a δ.
         """
         return TAIL
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """Bounds of δ(ε) for each given ε; subclasses may compute several together faster than one by one."""
+        """Bounds of δ(ε) for each given ε. A subclass may compute all of these together, which is faster."""
         return [self.delta(epsilon) for epsilon in epsilons]
 
     def certified_delta(self, epsilon: float) -> float:
-        """The upper bound of δ(ε); subclasses may compute it faster than `delta`, which also gives the lower bound."""
+        """The upper bound of δ(ε). A subclass may compute this bound alone, which is faster than `delta`."""
         return self.delta(epsilon).upper
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified to hold; an (ε, δ) that is not certified may hold, too."""
+        """Whether (ε, δ) is certified to hold. An (ε, δ) that is not certified may hold, too."""
         check_delta(delta)
         return self.certified_delta(epsilon) <= delta
 
 
 class FlippedLabels(Accountant):
-    """Base of accountants for binary labels, each flipped once with probability α before an observer sees anything of
-    it.
+    """Base of accountants for binary labels. Each label is flipped once with probability α before an observer sees
+    anything.
     """
 
     flip_prob: float
@@ -106,5 +104,5 @@ class FlippedLabels(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label: whatever an observer sees, it reveals no more than the noisy label itself."""
+        """ε₀ of the noisy label: no observer learns more than the noisy label itself reveals."""
         return local_epsilon(self.flip_prob)

@@ -1,4 +1,4 @@
-"""Privacy statements: bounds of ε with their observer and conditions; and checks of the numbers that accountants take.
+"""Privacy statements: bounds of ε with their observer and conditions. Also checks the numbers that accountants take.
 
 A number outside its range is refused with a message of one line. NumPy's numbers are converted to Python's, because
 arithmetic in single precision would void a certified bound.
@@ -29,17 +29,19 @@ SEES_AT_MOST = {
     "peer": ("peer",),
     "eavesdropper": ("eavesdropper", "coalition", "learner-times", "peer", "learner"),
 }
-"""For each observer, all observers who see only what she also sees, the strongest first. Her ε holds for all of them.
+"""For each observer, all observers who see only what she also sees, the strongest first. Her ε holds for all these
+observers.
 
-An eavesdropper sees every noisy label with its owner. All other observers' views of labels follow from these labels.
+An eavesdropper sees every noisy label with its owner. Everything that other observers see of labels follows from these
+noisy labels.
 """
 REALISED = "the realised network"
-"""The value of `PrivacyBound.conditional_on` for a bound that takes what happened on the network as given."""
+"""`PrivacyBound.conditional_on` has this value if a bound takes what happened on the network as given."""
 EXACT = 1e-4
 """Two bounds are called exact if their distance is at most this share of the upper bound."""
 LARGEST_CLUSTER = 10_000_000
 LARGEST_EPSILON = 700.0
-"""A number above the ε₀ of every α of at least 1e-300."""
+"""A number above ε₀, the ε of a noisy label alone, for every flip probability α of at least 1e-300."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Bracket:
     upper: float
 
     def worded(self, basis: str) -> str:
-        """The words for how the bounds were computed, with "exact" replaced by "certified" unless the bounds agree.
+        """The words for how the bounds were computed. "exact" becomes "certified" unless the bounds agree.
 
         >>> Bracket(0.71, 0.71).worded("exact, over all data sets")
         'exact, over all data sets'
@@ -63,9 +65,9 @@ class Bracket:
 
 
 def identifier_of(condition: str) -> str:
-    """The short name of a condition under which a bound of ε holds, by which conditions can be compared. A condition of
-    this package is a text that has such a name as an attribute. A plug-in may give plain text instead, whose name is
-    "claimed".
+    """The short name of a condition under which a bound of ε holds. Names serve to compare conditions.
+
+    A `Condition` has this name as an attribute. Plain text, which a plug-in may give, has the name "claimed".
     """
     return condition.identifier if isinstance(condition, Condition) else CLAIMED
 
@@ -77,13 +79,12 @@ class PrivacyBound:
     epsilon_lower: no smaller ε holds (some data set and direction attain this value).
     epsilon_upper: certified to hold under `conditions`; infinite if no finite ε is known.
     delta: δ.
-    observer: one of `OBSERVERS`: "learner" (sees the set of submissions), "learner-times" (sees also when each
-        arrived), "peer", "coalition" (members pooled with the learner) or "eavesdropper".
+    observer: one of `OBSERVERS`. "learner" sees the set of submissions. "learner-times" also sees when each submission
+        arrived. "coalition" is a group of users together with the learner. The others are "peer" and "eavesdropper".
     adjacency: what differs between neighbouring data sets: one user's label, or a whole example.
     basis: how the bounds were computed; "exact" only if the bounds agree (`Bracket.worded`).
-    conditions: conditions under which the upper bound holds; each is a `Condition`, or plain text if a plug-in claims
-        it.
-    conditional_on: what the bound takes as given, such as "the realised network"; empty: nothing but the conditions.
+    conditions: conditions under which the upper bound holds. Each is a `Condition`, or plain text from a plug-in.
+    conditional_on: what the bound also takes as given, such as "the realised network"; empty: nothing.
     """
 
     epsilon_lower: float
@@ -96,9 +97,8 @@ class PrivacyBound:
     conditional_on: str = ""
 
     def __post_init__(self) -> None:
-        """Corrects three fields. A bound of ε that is NaN becomes one that promises nothing: infinity for the upper
-        bound, 0 for the lower bound. In `basis`, the words for how the bounds were computed, "exact" becomes
-        "certified" if the two bounds differ by more than `EXACT` allows.
+        """Corrects three fields. A bound of ε that is NaN promises nothing: the upper bound becomes infinity, the lower
+        bound 0. In `basis`, "exact" becomes "certified" unless the bounds agree.
         """
         if math.isnan(self.epsilon_upper):
             object.__setattr__(self, "epsilon_upper", math.inf)
@@ -108,7 +108,7 @@ class PrivacyBound:
 
     @property
     def condition_ids(self) -> tuple[str, ...]:
-        """The identifiers of the conditions of the upper bound, in their order."""
+        """The identifiers of the upper bound's conditions, in order."""
         return tuple(map(identifier_of, self.conditions))
 
     def __repr__(self) -> str:
@@ -139,13 +139,13 @@ class PrivacyBound:
 
 
 def common_observer(observers: Iterable[str]) -> str:
-    """The strongest observer who sees only what each given observer sees, too; the bounds of ε for all of these hold
+    """The strongest observer who sees only what each given observer also sees. All these observers' bounds of ε hold
     for her.
 
     Args:
         observers: names, at least one: learner, learner-times (the learner with arrival times), peer, coalition
-        (members and learner together) or eavesdropper. A plug-in may use another name. Nothing is known of what such an
-        observer sees, so that she has no common observer except with herself.
+        (members and learner together) or eavesdropper. A plug-in may use another name. What such an observer sees is
+        unknown, so she has no common observer except with herself.
 
     Raises:
         ValueError: there is no such observer; an example is the learner with a peer, who does not see the submissions.
@@ -157,24 +157,24 @@ def common_observer(observers: Iterable[str]) -> str:
         shared = tuple(name for name in shared if name in SEES_AT_MOST.get(observer, (observer,)))
     if not shared:
         raise ValueError(
-            f"observer = {', '.join(named)}: none of them sees only what all others see; give one observer"
+            f"observer = {', '.join(named)}: no observer sees only what all of these see; give one observer"
         )
     return shared[0]
 
 
 def worst_bound(bounds: Sequence[PrivacyBound]) -> PrivacyBound:
-    """One privacy statement that holds for all users together, each of whom has one of the given statements.
+    """One privacy statement that holds for all users together, if each user has one of the given statements.
 
-    It has the largest bounds, all conditions, and the words for how the largest upper bound was computed. Its observer
-    is the strongest one who sees only what the observer of each statement sees, too. The lower bound is 0 if observers
-    differ, since a lower bound for a stronger observer says nothing of a weaker one.
+    The result has the largest bounds and all conditions. `basis` comes from the statement with the largest upper bound.
+    The observer is the strongest observer who sees only what each statement's observer also sees. The lower bound is 0
+    if observers differ: a lower bound for a stronger observer says nothing of a weaker observer.
 
     Args:
         bounds: the statements, at least one, all for the same δ and the same notion of neighbouring data sets.
     """
     worst = max(bounds, key=lambda bound: bound.epsilon_upper)
     observer = common_observer(bound.observer for bound in bounds)
-    # a lower bound for a stronger observer is no lower bound for a weaker one
+    # a lower bound for a stronger observer is no lower bound for a weaker observer
     same_observer = all(bound.observer == observer for bound in bounds)
     return replace(
         worst,
@@ -188,10 +188,10 @@ def worst_bound(bounds: Sequence[PrivacyBound]) -> PrivacyBound:
 def check_range(
     name: str, value: float, least: float, largest: float, *, whole: bool = False, or_zero: bool = False
 ) -> None:
-    """Raise a ValueError that names the parameter unless its value lies in [least, largest].
+    """Raise a ValueError that names the parameter unless the value lies in [least, largest].
 
     Args:
-        whole: whether the value must be a whole number. or_zero: whether it may also be 0.
+        whole: whether the value must be a whole number. or_zero: whether the value may also be 0.
     """
     inside = least <= value <= largest or (or_zero and value == 0.0)
     span = f"lie in [{least:g}, {largest:g}]"
@@ -210,7 +210,7 @@ def check_epsilon(epsilon: float) -> None:
 
 
 def check_positive_epsilon(epsilon: float) -> None:
-    """Raise a ValueError unless an ε that is a target, or sets the noise, is above 0 and finite."""
+    """Raise a ValueError unless ε is above 0 and finite. This is for an ε that is a target, or that sets the noise."""
     if not 0.0 < epsilon < math.inf:
         raise ValueError(f"epsilon = {epsilon}: must be above 0 and finite")
 
@@ -227,14 +227,14 @@ ASKED = {
     *("delta", "epsilon", "certified_delta", "profile", "satisfies", "user_delta"),
     *("renyi", "gdp", "pld", "best_share", "delta_of", "of_mean"),
 }
-"""Names of methods that take numbers, in classes of accountants and in classes of laws of a random number of runs."""
+"""Names of the methods that take numbers, of accountants and of laws of a random number of runs."""
 
 
 def plain(value: Any) -> Any:
-    """The value, with NumPy's numbers replaced by Python's, also in a list or tuple; arrays of floats get double
+    """The value, with NumPy's numbers replaced by Python's, also in a list or tuple. Arrays of floats get double
     precision.
 
-    All other values are returned as they are.
+    All other values are returned unchanged.
     """
     if isinstance(value, np.generic | np.ndarray):
         wide = value.astype(np.float64, copy=False) if np.issubdtype(value.dtype, np.floating) else value

@@ -1,10 +1,10 @@
 """Composition of several releases about the same users: the library dp-accounting convolves their privacy losses.
 
-Every release is represented by one pair of laws that dominates all its data sets and both directions (`LossLaw`). If
-the laws of the data set that is worst for one release were composed instead, the result could be wrong by a factor of
-25. The noise of the releases must be independent. Rounds that repeat a noisy label are one exchange,
-`LabelExchange(..., rounds=R)`; if they were composed as separate releases, ε could be too small. Disjoint clusters need
-no composition: the largest of their values of ε holds.
+Each release is represented by one pair of laws (distributions), a `LossLaw`. The pair dominates all data sets of the
+release and both directions. Composing the laws of each release's worst data set could give a result that is wrong by a
+factor of 25. The noise of the releases must be independent. Rounds that repeat a noisy label are one exchange,
+`LabelExchange(..., rounds=R)`. If such rounds were composed as separate releases, ε could be too small. Disjoint
+clusters need no composition: the largest of their ε holds.
 """
 
 import math
@@ -32,13 +32,14 @@ from p2p_sim.privacy.dominating_law import PrivacyLossDistribution, library_of_p
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
 FLOOR = 1e-14
-"""Smallest δ at which ε is computed for few releases. At a smaller δ, the rounding errors of convolutions are not small
-compared with δ."""
+"""Smallest δ at which ε is computed for few releases. Below it, convolutions' rounding errors are not small beside δ.
+"""
 BASIS = "composed privacy loss distributions, pessimistic"
 LARGEST_TIMES = 1_000_000
 _BINS_OF_ONE, _BINS_OF_ALL = 80, 2**18
-"""Each release has a largest finite loss (`LossLaw.top`). _BINS_OF_ONE is the largest number of bins from 0 to the
-smallest of these; _BINS_OF_ALL is the largest number of bins for the sum of all losses."""
+"""Largest numbers of bins of the privacy loss. Up to _BINS_OF_ONE bins reach from 0 to the smallest `LossLaw.top` of
+all releases. Up to _BINS_OF_ALL bins hold the sum of all losses.
+"""
 _LEAST_STEP = 1e-9
 """Smallest width of a bin of the privacy loss."""
 _RELATIVE = 1e-6
@@ -49,8 +50,7 @@ _RELATIVE = 1e-6
 class RunRelease:
     """A release by a run of the simulator, with the numbers that decide on its noise.
 
-    seed, replicate, noise_salt: if two releases have all three in common, they share their noise, whatever their
-    scenarios.
+    seed, replicate, noise_salt: two releases that have all three in common share their noise, whatever their scenarios.
     """
 
     accountant: Accountant
@@ -60,32 +60,30 @@ class RunRelease:
 
     @property
     def drawn_with(self) -> str:
-        """In words, for messages, the three numbers that decide on the noise of a release: the seed, the replicate and
-        the noise salt.
+        """The three numbers that decide on the noise, as text for messages: seed, replicate and noise salt.
 
-        Releases for which all three are equal share their noise. The salt is a number of the scenario: another salt
-        keeps the users, clusters, overlay and adversaries, and changes all other random draws.
+        The salt is a number of the scenario. Another salt keeps the users, clusters, overlay and adversaries, and
+        changes all other random draws.
         """
         return f"seed = {self.seed}, replicate {self.replicate}, noise_salt = {self.noise_salt}"
 
 
 @dataclass(frozen=True)
 class Composition(Accountant):
-    """The accountant of several releases about the same users; later releases may depend on earlier ones.
+    """The accountant of several releases about the same users. Later releases may depend on earlier ones.
 
     The observer is the strongest one who sees, of each release, at most what that release's own observer sees. The
-    adjacency is "example" if all releases protect whole examples. Else it is "label", since a bound for an example
-    holds for its label, too.
+    adjacency is "example" if all releases protect whole examples. Otherwise it is "label", because a bound for an
+    example also holds for its label.
 
     Args:
         releases: accountants of the releases, at least one; no two releases may share noise. times: how often each
-        release is made, with new noise every time.
-        drawn_with: for each release its `RunRelease.drawn_with`, or an empty text if this is unknown; default: unknown
-        for all releases.
+        release is made, with new noise every time. drawn_with: for each release its `RunRelease.drawn_with`, or an
+        empty text (unknown). Default: unknown for all releases.
 
     Raises:
         ValueError: there is no release, `times` has another length or a number out of range, or two releases are known
-            to share their noise.
+        to share their noise.
     """
 
     requires = ANYWHERE
@@ -119,36 +117,33 @@ class Composition(Accountant):
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ at which ε has a bound. At a smaller δ rounding, or the infinite loss of a release, would
-        decide on ε.
-        """
+        """The smallest δ at which ε has a bound. Below it, rounding or a release's infinite loss would decide on ε."""
         return max(FLOOR, 10.0 * self._rounding, 2.0 * self.untold * (self.untold < 0.25))
 
     @property
     def untold(self) -> float:
-        """Upper bound of the probability that some release has an infinite privacy loss, and so gives a label away."""
+        """Upper bound of the probability that a release has an infinite privacy loss, and so gives a label away."""
         return math.fsum(
             count * loss_law(release).infinite for release, count in zip(self.releases, self.times, strict=True)
         )
 
     @property
     def pure_epsilon(self) -> float:
-        """The sum of the releases' pure ε; δ is 0 from this ε on."""
+        """The sum of the releases' pure ε. From this ε on, δ is 0."""
         each = zip(self.releases, self.times, strict=True)
         return math.fsum(count * release.pure_epsilon for release, count in each) * (1.0 + 2.0**-50)
 
     def pld(self, interval: float | None = None) -> PrivacyLossDistribution:
-        """The composed privacy loss distribution, in dp-accounting's form. Values of δ that it gives below
-        `least_delta` must not be relied on, because of rounding.
+        """The composed privacy loss distribution, in dp-accounting's form. Rounding spoils δ below `least_delta`.
 
         Args:
-            interval: width of the bins of the privacy loss. None: each release has a largest finite loss; the width is
-            1/80 of the smallest of these, or more if there would be over 2^18 bins.
+            interval: width of the bins of the privacy loss. None: 1/80 of the smallest of the releases' largest finite
+            losses, or more if there would be over 2^18 bins.
         """
         return _composed(self, self._step if interval is None else interval)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε) of all releases together: the lower bound is 0, and because of rounding the upper bound is at
+        """Bounds of δ(ε) of all releases together. The lower bound is 0. Because of rounding, the upper bound is at
         least `least_delta`.
         """
         check_epsilon(epsilon)
@@ -156,17 +151,17 @@ class Composition(Accountant):
         return Bracket(0.0, min(1.0, max(upper, self.least_delta)))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Bounds of ε at δ of all releases together, for δ at least `least_delta`; the upper bound may be infinite.
+        """Bounds of ε at δ of all releases together. The upper bound may be infinite.
 
         Raises:
-            ValueError: δ outside (0, 1) or too small, or there is no common observer.
+            ValueError: δ is outside (0, 1) or below `least_delta`, or there is no common observer.
         """
         check_delta(delta)
         if delta < self.least_delta:
             raise ValueError(
                 f"delta = {delta}: must be at least {self.least_delta:.2g} for this composition, because of rounding"
             )
-        # ε at a δ that is smaller by the rounding of the masses and of the convolutions
+        # Take ε at a smaller δ. The difference pays for the rounding of the masses and of the convolutions.
         reduced = delta * (1.0 - _RELATIVE) - self._rounding
         upper = max(0.0, float(self.pld().get_epsilon_for_delta(reduced)))
         return PrivacyBound(
@@ -183,11 +178,9 @@ class Composition(Accountant):
     def _attained(self, delta: float) -> float:
         """A lower bound of ε at δ of all releases together; 0 if none is known.
 
-        It comes from one data set and uses only some of the releases. This is allowed, since seeing fewer releases
-        reveals less. A release is used if three things hold: the probabilities of what its observer sees under both
-        labels of the target are known, its bound is about labels, and its observer is the one of the composition. The
-        composition's observer is the strongest one who sees, of each release, at most what that release's own observer
-        sees.
+        The bound comes from one data set and some of the releases: seeing fewer releases reveals less. A release is
+        used if three things hold. The probabilities of what its observer sees are known for both labels of the target.
+        Its bound is about labels. Its observer is the composition's observer.
         """
         each = [
             (getattr(release, "attained_pair", lambda: None)(), count)
@@ -204,19 +197,19 @@ class Composition(Accountant):
         )
 
     def gdp(self, beside: float = 0.0) -> float:
-        """Certified μ: at every ε, δ(ε) of all releases together is at most the δ(ε) of a μ-GDP (Gaussian) mechanism
-        plus `beside`; infinite if no such μ is found.
+        """Certified μ: at every ε, δ(ε) of all releases together is at most `beside` plus the δ(ε) of a μ-GDP
+        (Gaussian) mechanism.
 
-        The μ² of the releases add up. Let each release have its own μ, such that its δ(ε) exceeds that of a μ-GDP
-        mechanism by at most a number η. Then the δ(ε) of all together exceeds that of the composed μ by at most
-        (1+η)^count - 1. η is chosen from `beside` accordingly.
+        The result is infinite if no such μ is found. The μ² of the releases add up. Suppose that each release exceeds
+        the δ(ε) of its own μ by at most a number η. Then all releases together exceed the δ(ε) of the composed μ by at
+        most (1+η)^count - 1. The code derives η from `beside`.
 
         Args:
             beside: a probability, at least 0, that the Gaussian curve need not cover.
         """
         each = [(r, count, loss_law(r).infinite) for r, count in zip(self.releases, self.times, strict=True)]
-        # η of each release is the probability of its infinite loss, plus an equal share of what all these probabilities
-        # leave of `beside`; if they exceed `beside`, η is an equal share of `beside` alone
+        # η of a release is the probability of its infinite loss, plus an equal share of the rest of `beside`. If the
+        # infinite losses leave no rest, η is an equal share of `beside` alone.
         spare = math.log1p(beside) - math.fsum(count * math.log1p(untold) for _, count, untold in each)
         if spare < 0.0:
             spare, each = math.log1p(beside), [(r, count, 0.0) for r, count, _ in each]
@@ -227,9 +220,8 @@ class Composition(Accountant):
     def conditions(self) -> tuple[str, ...]:
         """The conditions under which the bounds of all releases together hold, each once.
 
-        With several releases, the condition that their noise is fresh is added, unless the source of the noise is known
-        for all releases. Conditions such as "a user repeats one noisy label" are then reworded to hold within each
-        release alone.
+        Several releases need fresh noise. This condition is added unless the source of the noise is known for all
+        releases. Conditions such as "a user repeats one noisy label" are reworded: they hold within each release alone.
         """
         each = [condition for release in self.releases for condition in release.conditions]
         if self.count > 1:
@@ -248,7 +240,7 @@ class Composition(Accountant):
         """The strongest observer for whom the bounds of all releases hold.
 
         Raises:
-            ValueError: there is none.
+            ValueError: there is no such observer.
         """
         return common_observer(bound.observer for bound in self._bounds)
 
@@ -258,19 +250,15 @@ class Composition(Accountant):
 
     @property
     def _rounding(self) -> float:
-        """How much floating-point rounding of the convolutions may change δ.
-
-        The result grows with the number of releases. It is three times the largest error measured; nothing is proved
-        about it.
+        """How much floating-point rounding of the convolutions may change δ: three times the largest error measured.
+        Nothing is proved about this error. The result grows with the number of releases.
         """
         return 9e-16 + 3e-17 * self.count
 
     @cached_property
     def _step(self) -> float:
-        """Width of the bins of the privacy loss. Each release has a largest finite loss; the width is 1/80 of the
-        smallest of these.
-
-        The bins are wider if the sum of all losses would need more than 2^18 of them.
+        """Width of the bins of the privacy loss: 1/80 of the smallest of the releases' largest finite losses. The bins
+        are wider if the sum of all losses would need more than 2^18 bins.
         """
         laws, width = [loss_law(release) for release in self.releases], 0.0
         for law, count in zip(laws, self.times, strict=True):
@@ -295,14 +283,14 @@ def compose(exchanges: Sequence[Accountant | RunRelease], delta: float) -> Priva
     """Certified ε(δ) of releases about the same users, each with fresh noise, peers and subsamples.
 
     Args:
-        exchanges: accountants of the releases, at least one; an accountant may be repeated. No two releases may share
-        noise. For a `RunRelease` (`p2p_sim.release`) this is checked; for all others it is a condition of the bound.
-        delta: δ, below 1 and at least 1e-14; the least δ is larger for more than 3 releases (about 1e-13 for 300), and
-        may be larger where the privacy loss of a release may be infinite.
+        exchanges: accountants of the releases, at least one. An accountant may be repeated. No two releases may share
+        noise. For a `RunRelease` (`p2p_sim.release`) this is checked. For all others it is a condition of the bound.
+        delta: δ, below 1 and at least 1e-14. The least δ is larger for more than 3 releases (about 1e-13 for 300). A
+        possible infinite privacy loss of a release may also raise the least δ.
 
     Raises:
-        ValueError: δ is too small, there is no release, two releases are known to share noise, no observer is common to
-            all releases, or no ε holds, for example because labels are not flipped (α = 0).
+        ValueError: δ is too small, there is no release, two releases are known to share noise, or no observer is common
+        to all releases. The error is also raised if no ε holds, for example because labels are not flipped (α = 0).
     """
     check_delta(delta)
     times = Counter(exchanges)

@@ -1,16 +1,15 @@
-"""A lower bound of ε for several releases together, from the laws of the observer's views (what she sees) of one data
-set.
+"""A lower bound of ε for several releases together, from what the observer sees of one data set.
 
-In this data set all users except the target hold label 0; the target's label is 0 or 1. With fresh noise the releases
+In this data set all users except the target hold label 0. The target's label is 0 or 1. With fresh noise the releases
 are independent given the labels. Each outcome of a release gets a score: the logarithm of its likelihood ratio, rounded
-to whole steps. The sum of the scores is a post-processing of all views. Let P and Q be the laws of the views under the
-target's two labels. Then, for every number s,
+to whole steps. The sum of the scores depends only on what the observer sees. Let P and Q be the laws (distributions) of
+the sum under the target's two labels. Then, for every number s,
 
     ε(δ) >= ln((P[sum >= s] - δ) / Q[sum >= s]).
 
-Scores may be rounded, since any scores give a lower bound. The probabilities of the sum are computed by convolutions,
-in which all terms are non-negative. So for a sum of N scores with K values their relative error is below
-N (K + 2) · 8u, where u = 2^-53; the bound allows for this error. Any probability that is cut off is added to Q.
+Scores may be rounded, since any scores give a lower bound. Convolutions give the laws of the sum; all their terms are
+non-negative. Let the sum have N scores with K values, and let u = 2^-53. Then the relative error is below N (K + 2) ·
+8u. The bound allows for this error. Any probability that is cut off is added to Q.
 """
 
 import math
@@ -32,11 +31,10 @@ _CUT = 1e-30
 
 @dataclass(frozen=True, eq=False)
 class AttainedPair:
-    """The laws of what the observer sees of a release, one for each label of the target, if all other users hold label
-    0.
+    """Two laws (distributions) of what the observer sees of a release, one for each label of the target.
 
-    label_zero, label_one: (v,), the probabilities of v outcomes if the target's label is 0, and if it is 1. Some
-        outcomes may be missing. error: the relative error of the probabilities.
+    All other users hold label 0. label_zero, label_one: (v,), the probabilities of v outcomes if the target's label is
+    0, and if it is 1. Some outcomes may be missing. error: the relative error of the probabilities.
     """
 
     label_zero: Floats
@@ -47,18 +45,18 @@ class AttainedPair:
 def composed_epsilon(pairs: Sequence[AttainedPair], times: Sequence[int], delta: float) -> float:
     """A lower bound of ε at δ for several releases about the same users; 0 if none is found.
 
-    In the data set all users except the target hold label 0. There are two bounds: one from evidence that the target's
-    label is 0, the other from evidence that it is 1. The larger one is taken.
+    In the data set all users except the target hold label 0. Evidence that the target's label is 0 gives one bound.
+    Evidence that it is 1 gives another bound. The larger bound is taken.
 
     Args:
-        pairs: for each release, the probabilities of what the observer sees if the target's label is 0, and if it
-        is 1. times: how often each release is made, with fresh noise.
+        pairs: for each release, the probabilities of what the observer sees if the target's label is 0, and if it is 1.
+        times: how often each release is made, with fresh noise.
     """
     return 0.0 if not pairs else max(_one_way(pairs, times, delta, swapped) for swapped in (False, True))
 
 
 class ScoreLaw(NamedTuple):
-    """The law of a sum of scores: the probabilities of the values `first`, first + 1, ..., and a bound `cut` of the
+    """The law of a sum of scores: probabilities of the values first, first + 1, and so on. `cut` is a bound of the
     probability that was cut off.
     """
 
@@ -68,12 +66,10 @@ class ScoreLaw(NamedTuple):
 
 
 def _one_way(pairs: Sequence[AttainedPair], times: Sequence[int], delta: float, swapped: bool) -> float:
-    """A lower bound of ε at δ: the largest ln((P - δ)/Q) over events "the sum of scores is at least s". P and Q are the
-    event's probabilities under the target's two labels, P rounded down and Q up.
+    """A lower bound of ε at δ: the largest ln((P - δ)/Q) over events "the sum of scores is at least s".
 
-    Each outcome of a release gets a score: the logarithm of its likelihood ratio, rounded to whole steps. Rounding is
-    allowed, since every choice of scores gives a valid lower bound. The event is evidence of label 0, or of label 1 if
-    `swapped`.
+    P and Q are the event's probabilities under the target's two labels. P is rounded down, and Q up. The event is
+    evidence of label 0, or of label 1 if `swapped`.
 
     Args:
         pairs: for each release, the probabilities of its outcomes under both labels. times: how often each release is
@@ -121,11 +117,10 @@ def _losses(p: Floats, q: Floats) -> Floats:
 
 
 def _power(law: Floats, first: int, count: int) -> ScoreLaw:
-    """The law of the sum of `count` independent whole numbers. Each of them has the values first, first + 1, ... with
-    the probabilities `law`.
+    """The law of the sum of `count` independent whole numbers, by repeated squaring.
 
-    The result has the probabilities, the smallest value, and an upper bound of the probability that was cut off at the
-    ends. It is computed by repeated squaring.
+    Each number has the values first, first + 1, and so on, with the probabilities `law`. `cut` of the result is an
+    upper bound of the probability that was cut off at the ends.
     """
     whole, square, lost = ScoreLaw(np.ones(1), 0), ScoreLaw(law, first), 0.0
     while count:
@@ -140,8 +135,8 @@ def _power(law: Floats, first: int, count: int) -> ScoreLaw:
 
 
 def _trim(law: Floats, first: int) -> ScoreLaw:
-    """The law of a number with the values first, first + 1, ... and their probabilities `law`, without the improbable
-    values at its ends.
+    """The law of a number without the improbable values at its ends. The number has the values first, first + 1, and so
+    on, with the probabilities `law`.
     """
     large = np.flatnonzero(law > _CUT)
     low, high = int(large[0]), int(large[-1]) + 1

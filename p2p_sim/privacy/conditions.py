@@ -3,7 +3,7 @@
 from typing import Self
 
 CLAIMED = "claimed"
-"""Identifier of every condition that is a plain `str` without an identifier of its own, as in plug-ins."""
+"""Identifier of every condition that is a plain `str`, for example of a plug-in."""
 
 
 class Condition(str):
@@ -17,7 +17,7 @@ class Condition(str):
     identifier: str
 
     def __new__(cls, identifier: str, text: str) -> Self:
-        """Make a condition from its identifier, in lower case with hyphens, and its text, without a full stop."""
+        """Make a condition. Its identifier is in lower case with hyphens. Its text has no full stop."""
         condition = super().__new__(cls, text)
         condition.identifier = identifier
         return condition
@@ -70,8 +70,7 @@ WITHIN_ONE = {
     repeats.identifier: Condition(repeats.identifier, f"within one exchange, {repeats}")
     for repeats in (ONE_LABEL, ONE_VECTOR, UNIFORM_PEERS, INDEPENDENT_FETCHES)
 }
-"""By identifier, the conditions that say that a user repeats her message. Each is reworded for bounds of several
-exchanges together."""
+"""Conditions that say that a user repeats her message, by identifier. Here they are reworded for several exchanges."""
 
 PUBLIC_PRIOR = Condition("public-prior", "the prior is public and does not come from the labels")
 PUBLIC_GRID = Condition(

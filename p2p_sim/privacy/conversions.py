@@ -1,7 +1,7 @@
 """Privacy in other terms than (ε, δ). Each function takes an accountant and converts its δ(ε).
 
-The functions `pld`, `renyi` and `gdp` use the accountant's `loss_law`. If the accountant has a method of the same name,
-which may give a better bound, the function calls this method instead.
+The functions `pld`, `renyi` and `gdp` use the accountant's `loss_law`. An accountant may have a method of the same name
+with a better bound. Then the function calls this method.
 """
 
 import math
@@ -16,7 +16,9 @@ from p2p_sim.privacy.dominating_law import LossLaw, PrivacyLossDistribution, bet
 
 @lru_cache(maxsize=64)
 def loss_law(model: Accountant) -> LossLaw:
-    """A law of the privacy loss that dominates every pair of neighbouring data sets, made from upper bounds of δ(ε)."""
+    """A law (distribution) of the privacy loss, made from upper bounds of δ(ε), that dominates every pair of
+    neighbours.
+    """
     pure = model.pure_epsilon
     top = model.epsilon(model.least_delta).epsilon_upper
     if top >= pure * (1.0 - 1e-6):
@@ -31,15 +33,14 @@ def loss_law(model: Accountant) -> LossLaw:
 
 @plain_arguments
 def pld(model: Accountant, interval: float | None = None) -> PrivacyLossDistribution:
-    """The accountant's δ(ε) as a privacy loss distribution of dp-accounting. It is pessimistic, and the same in both
-    directions.
+    """The accountant's δ(ε) as a privacy loss distribution of dp-accounting: pessimistic, and equal in both directions.
 
-    It may be composed with the distributions of mechanisms with independent noise, but not with a copy of itself that
-    stands for the same noise.
+    The result may be composed with the distributions of mechanisms with independent noise. A copy that stands for the
+    same noise must not be composed with the original.
 
     Args:
-        interval: width of the bins of the privacy loss, which all composed distributions must share; default: a
-            thousandth of the largest finite loss, or the choice of the accountant's own method `pld`.
+        interval: width of the bins of the privacy loss, equal for all distributions that are composed. Default: a
+        thousandth of the largest finite loss, or the choice of the accountant's own method `pld`.
     """
     own: Callable[[float | None], PrivacyLossDistribution] | None = getattr(model, "pld", None)
     return own(interval) if own else loss_law(model).pld(interval)
@@ -63,9 +64,9 @@ def renyi(model: Accountant, order: float) -> float:
 
 @plain_arguments
 def gdp(model: Accountant, beside: float = 0.0) -> float:
-    """Certified μ: at every ε, δ(ε) is at most that of a μ-GDP (Gaussian) mechanism plus the probability `beside`.
+    """Certified μ: at every ε, δ(ε) is at most `beside` plus the δ(ε) of a μ-GDP (Gaussian) mechanism.
 
-    The result is infinite if no μ is found.
+    beside: a probability. The result is infinite if no μ is found.
     """
     own: Callable[[float], float] | None = getattr(model, "gdp", None)
     return own(beside) if own else loss_law(model).gdp(beside)
@@ -75,8 +76,7 @@ def _certified_deltas(model: Accountant, epsilons: list[float], pure: float) -> 
     """The upper bound of δ(ε) at each of the given ε, as a dict from ε to δ.
 
     Args:
-        pure: an ε at which δ is 0 (pure differential privacy); infinite if none is known. From this ε on, the result is
-        0.
+        pure: an ε from which on δ is 0 (pure differential privacy); infinite if none is known.
     """
     return {
         epsilon: 0.0 if epsilon >= pure else bracket.upper

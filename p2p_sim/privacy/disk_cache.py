@@ -1,11 +1,11 @@
 """A cache on disk for results of accountants, such as brackets (lower and upper bounds) of ε at δ.
 
 A result depends only on its arguments and on the code that computes it. So its key is the name of the function, the
-arguments and `version()`. The version changes with the code, and with the libraries that the code uses.
+arguments and `version()`, a digest of the code and its libraries.
 
-The environment variable `P2P_SIM_CACHE` names the cache's folder; "off" turns the cache off. The default is the folder
-`p2p-sim` in the directory of caches of the person who runs it, or none if platformdirs is not installed. A damaged file
-never stops a computation: a result that cannot be read and checked is computed anew.
+The environment variable `P2P_SIM_CACHE` names the cache's folder. The value "off" turns the cache off. The default is
+the folder `p2p-sim` in the account's directory of caches. Without the package platformdirs there is no default. A
+damaged file never stops a computation: a result that cannot be read and checked is computed anew.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from p2p_sim.privacy.bound import Bracket
 VARIABLE, OFF = "P2P_SIM_CACHE", "off"
 NAME = "accountant.sqlite3"
 LARGEST = 256 * 2**20
-"""If the cache's file has more bytes than this, it is deleted and begun anew."""
+"""Largest size of the cache's file, in bytes. A larger file is deleted and begun anew."""
 IN_MEMORY = 65_536
 LIBRARIES = ("numpy", "scipy", "dp-accounting")
 """The libraries with which accountants compute."""
@@ -76,10 +76,10 @@ def folder(named: str | None) -> Path | None:
 
 
 def sources() -> dict[str, Path]:
-    """The files with the code on which kept results depend, by path relative to the package: those of the accountants
-    (p2p_sim/privacy), of the helpers that they import (p2p_sim/base) and of the package itself.
+    """The files with the code on which kept results depend, by path relative to the package.
 
-    The `__init__.pyi` files, in which packages look up their names, are among them.
+    The files are the accountants (p2p_sim/privacy), their helpers (p2p_sim/base), and the package itself. The
+    `__init__.pyi` files are included, because packages look up their names there.
     """
     package = Path(__file__).parent.parent
     files = [*package.glob("__init__.py*"), *(package / "privacy").rglob("*.py*"), *(package / "base").glob("*.py*")]
@@ -89,11 +89,11 @@ def sources() -> dict[str, Path]:
 
 @cache
 def version() -> str | None:
-    """A digest of all that a kept result depends on besides its arguments: the code of this package's accountants and
-    their helpers, the version of Python, and those of numpy, scipy and dp-accounting.
+    """A digest of all that a kept result depends on besides its arguments: code and versions.
 
-    None if a file of the code was edited after this module was imported: the code that runs may then differ from the
-    file.
+    The code is this package's accountants and their helpers. The versions are those of Python, numpy, scipy and
+    dp-accounting. None: a file of the code was edited after this module was imported. The code that runs may then
+    differ from the file.
     """
     digest = hashlib.sha256(f"Python {platform.python_version()}".encode())
     for name in LIBRARIES:
@@ -128,7 +128,7 @@ def _from_text(text: str) -> Any:
     """The bracket or truth value from which `as_text` made a text.
 
     Raises:
-        ValueError: the text stands neither for a bracket nor for a truth value.
+        ValueError: the text is neither a bracket nor a truth value.
     """
     if text in ("True", "False"):
         return text == "True"
@@ -145,10 +145,10 @@ def _digest(key: str, value: str) -> str:
 
 @contextlib.contextmanager
 def _file(directory: Path) -> Iterator[sqlite3.Connection]:
-    """The cache's open database, as a context.
+    """The cache's open database, as a context manager.
 
-    A file that somebody else could have written is refused; a file that is damaged or full is begun anew. The file is
-    opened for each access, because an open database must not pass from a process to its children.
+    A file that others could write to is refused. A damaged or too large file is begun anew. The file is opened for each
+    access, because an open database must not pass from a process to its children.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = directory / NAME

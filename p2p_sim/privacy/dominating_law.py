@@ -1,23 +1,23 @@
-"""A finite law of the privacy loss that dominates a mechanism, made from certified values of its δ(ε).
+"""A finite law (distribution) of the privacy loss that dominates a mechanism, made from certified values of its δ(ε).
 
-**Derivation.** The exact δ(ε) of a mechanism is the largest hockey-stick divergence over all neighbouring data sets, in
-both directions. As a function of x = e^ε, this δ is convex and does not increase, since it is a supremum of functions
-that are convex and do not increase. Let U be certified upper bounds of the exact δ on a grid of ε from 0 to `top`. Let
-F be the largest convex function below the points of U. The exact δ is itself a convex function below these points, so F
-is nowhere below it. Since both directions are counted, the exact δ obeys
+**The curve F.** The exact δ(ε) of a mechanism is the largest hockey-stick divergence over all neighbouring data sets,
+in both directions. As a function of x = e^ε it is convex and does not increase. Let U be certified upper bounds of the
+exact δ on a grid of ε from 0 to `top`. Let F be the largest convex function below the points of U. The exact δ is
+itself a convex function below these points. So F is nowhere below the exact δ.
 
-    δ(-ε) = 1 - e^-ε (1 - δ(ε)).
+**Negative ε.** Both directions are counted, so that the exact δ obeys δ(-ε) = 1 - e^-ε (1 - δ(ε)). This equation
+continues F to ε < 0, where F is again convex in x. If the bounds U are loose near 0, F may fail to be convex at ε = 0.
+Then a chord replaces F between -ε and ε. Here ε is the first vertex of F (a point at which its slope changes) that
+makes F convex. The exact δ is convex, so that it lies below this chord.
 
-This equation continues F to ε < 0, where it is convex in x, too. Where both parts meet, at ε = 0, F may fail to be
-convex if the bounds U are loose near 0. Then F is replaced, from -ε to ε of one of its vertices (points at which its
-slope changes), by the chord between these two ends. The first vertex that makes F convex is taken. The exact δ is
-convex, so it lies below this chord. The continued F falls from 1, is convex in x, and is at least max(0, 1 - x). So F
-is δ(ε) of a pair of laws, which dominates every neighbouring pair (Zhu, Dong and Wang 2022, Proposition 10 and Theorem
-10), also in adaptive compositions. The pair's privacy loss has finitely many values. Each vertex of F gives two masses,
-one at the loss ε and one at -ε; the first is e^ε times the second. The mass δ(top) lies at infinity. For composition,
-every loss must be a multiple of a fixed interval. If the loss of a vertex is no multiple, its mass is split between the
-two nearest multiples, so that both laws keep their mass. This replaces F, between any two neighbouring multiples, by
-the chord between its points there ("connect the dots").
+**The law.** F falls from 1, is convex in x, and is at least max(0, 1 - x). So F is δ(ε) of a pair of laws. This pair
+dominates every neighbouring pair, also in adaptive compositions (Zhu, Dong and Wang 2022, Proposition 10 and Theorem
+10). The pair's privacy loss has finitely many values. Each vertex of F gives a mass at the loss ε and a mass at -ε. The
+first mass is e^ε times the second. The mass δ(top) lies at infinity.
+
+**Bins.** For composition, every loss must be a multiple of a fixed interval. The mass at any other loss is split
+between the two nearest multiples, so that both laws keep their mass. This replaces F between neighbouring multiples by
+a chord ("connect the dots").
 """
 
 import itertools
@@ -42,10 +42,9 @@ TAIL = 1e-18
 _BINS = 1000
 """Number of bins up to the largest finite loss, unless the caller chooses the bins' width."""
 _STEEP = 30.0
-"""Where δ falls by more than this factor from one ε of the grid to the next, further ε are put between the two."""
+"""Two neighbouring ε of the grid get further ε between them if δ falls by more than this factor."""
 _PARTS = 9
-"""`LossLaw.gdp` tests whether the Gaussian mechanism of a parameter μ has a large enough δ(ε). This is the number of
-points at which it is tested between two neighbouring vertices of F, these two included."""
+"""`LossLaw.gdp` tests a Gaussian mechanism at this number of points from one vertex of F to the next, ends included."""
 _SMALLEST_MU, _LARGEST_MU = 1e-6, 1e3
 """The range in which μ is searched."""
 
@@ -67,12 +66,12 @@ def library_of_plds() -> Any:
 
 @dataclass(frozen=True)
 class LossLaw:
-    """The law of the privacy loss of a pair of laws that dominates a mechanism. It is the same in both directions.
+    """The law of the privacy loss of a pair of laws that dominates a mechanism, equal in both directions.
 
     losses: (v,) values of the loss that are at least 0, ascending. masses: (v,) their probabilities. The loss -l has
-        e^-l times the probability of the loss l > 0.
-    infinite: probability of an infinite loss. pure: an ε at which δ is 0, so that no true loss exceeds it; infinity if
-        none is known.
+    e^-l times the probability of the loss l > 0.
+    infinite: probability of an infinite loss. pure: an ε at which δ is 0, so that no true loss exceeds it. Infinity: no
+    such ε is known.
     """
 
     losses: Floats
@@ -95,8 +94,8 @@ class LossLaw:
             while len(vertices) > 1 and _mass(at, upper, (vertices[-2], vertices[-1], point)) <= 0.0:
                 vertices.pop()
             vertices.append(point)
-        # the mass at each vertex but the first; the mass of the first makes the sum 1. If this mass is negative, F
-        # continued to ε < 0 is not convex at ε = 0; then the first vertex is dropped, and the next one is the first
+        # The mass at each vertex but the first. The first vertex gets the rest to 1. If the rest is negative, F is not
+        # convex at ε = 0. Then the first vertex is dropped, and the next vertex takes its place.
         infinite = float(upper[-1])
         triples = zip(vertices[:-1], vertices[1:], [*vertices[2:], None][: len(vertices) - 1], strict=True)
         masses = np.array([0.0, *(_mass(at, upper, triple) for triple in triples)])
@@ -129,8 +128,10 @@ class LossLaw:
         return self.infinite + float(self.masses[above] @ -np.expm1(epsilon - self.losses[above]))
 
     def pld(self, interval: float | None = None) -> PrivacyLossDistribution:
-        """The law in dp-accounting's form: a privacy loss distribution whose losses are multiples of `interval`,
-        rounded such that privacy is never overstated. Laws can be composed only if their intervals are equal.
+        """The law in dp-accounting's form, with losses that are multiples of `interval`. Rounding never overstates
+        privacy.
+
+        Laws can be composed only if their intervals are equal.
 
         Args:
             interval: width of the bins of the loss, above 0; None: a thousandth of the largest finite loss.
@@ -151,7 +152,7 @@ class LossLaw:
     def tradeoff(self, type_one: Sequence[float] | Floats) -> Floats:
         """Certified lower bound on the type II error of any test of one data set against a neighbouring one.
 
-        Every (ε, δ) gives the lower bound max(0, 1-δ-e^ε a, e^-ε(1-δ-a)) at the type I error a; the largest of these
+        Every (ε, δ) gives the lower bound max(0, 1-δ-e^ε a, e^-ε(1-δ-a)) at the type I error a. The largest of these
         bounds comes from ε = 0 or from one of `losses`.
 
         Args:
@@ -167,10 +168,8 @@ class LossLaw:
         return best
 
     def renyi(self, order: float) -> float:
-        """Certified Rényi ε of an order above 1; infinite if the loss may be infinite.
-
-        The Rényi divergence increases with an integral of δ(ε) with positive weights. So it is largest for the
-        dominating pair.
+        """Certified Rényi ε of an order above 1; infinite if the loss may be infinite. The Rényi divergence increases
+        with an integral of δ(ε) with positive weights. So it is largest for the dominating pair.
         """
         if not 1.0 < order < math.inf:
             raise ValueError(f"order = {order}: must be above 1 and finite")
@@ -184,22 +183,22 @@ class LossLaw:
             return max(0.0, float(logsumexp((order - 1.0) * both.losses + np.log(both.masses))) / (order - 1.0))
 
     def gdp(self, beside: float = 0.0) -> float:
-        """Certified μ: at every ε the δ(ε) that this law bounds is at most the δ(ε) of a μ-GDP (Gaussian) mechanism
-        plus `beside`.
+        """Certified μ: at every ε the δ(ε) that this law bounds is at most `beside` plus the δ(ε) of a μ-GDP (Gaussian)
+        mechanism.
 
         A μ is tested as follows. Let F be the δ(ε) of this law as a function of x = e^ε. F is linear between
-        neighbouring losses. The δ(ε) of the Gaussian mechanism is convex in x, so it lies above each of its tangents.
-        For two neighbouring points, take the tangent at the middle ε. If this tangent is above F - `beside` at both
-        points, then so it is between them, since F and the tangent are linear there; hence the Gaussian δ(ε) is above
-        F - `beside`, too. The test covers all neighbouring points from ε = 0 up to where F is at most `beside`; for ε <
-        0 the claim follows by symmetry (Dong, Roth and Su 2022, Corollary 2.13).
+        neighbouring losses. The Gaussian δ(ε) is convex in x, and so above its tangents. For two neighbouring points,
+        take the tangent at the middle ε. Suppose that this tangent is above F - `beside` at both points. Between the
+        points, F and the tangent are linear. So the tangent, and with it the Gaussian δ(ε), is above F - `beside`
+        there, too. The test covers all neighbouring points from ε = 0 up to where F is at most `beside`. For ε < 0 the
+        claim follows by symmetry (Dong, Roth and Su 2022, Corollary 2.13).
 
         Args:
-            beside: a probability, at least 0, by which the law may exceed the Gaussian curve. It allows for rare large
-            losses: if `beside` is 0, these alone decide on μ, which is then large.
+            beside: a probability, at least 0, by which the law may exceed the Gaussian curve. A positive value allows
+            for rare large losses. At 0, such losses alone decide on μ, which is then large.
 
         Returns:
-            μ; infinite if none up to 1000 is enough, or if an infinite loss is more likely than `beside`.
+            μ; infinite if no μ up to 1000 is enough, or if an infinite loss is more likely than `beside`.
         """
         law = self if self.infinite <= beside else self._closed
         if law.infinite > beside:
@@ -223,10 +222,8 @@ class LossLaw:
 
     @property
     def _both(self) -> "LossLaw":
-        """This law with all its finite losses listed, also the negative ones, ascending.
-
-        A law lists only losses of at least 0, as the loss -l has e^-l times the probability of the loss l > 0. Means
-        and other sums over the law need all losses.
+        """A law with all finite losses of this law, ascending. This law itself lists only losses of at least 0. The
+        loss -l has e^-l times the probability of the loss l > 0.
         """
         negative = self.losses > 0.0
         mirrored = self.masses[negative] * np.exp(-self.losses[negative])
@@ -235,10 +232,8 @@ class LossLaw:
 
     @property
     def _closed(self) -> "LossLaw":
-        """This law with its infinite loss replaced by the finite loss `pure`, an ε with δ(ε) = 0, if this ε is known
-        and lies above all finite losses.
-
-        No privacy loss exceeds such an ε. If no such ε is known, the law itself is returned.
+        """A law in which the finite loss `pure` replaces the infinite loss. No privacy loss exceeds `pure`. The law
+        itself is returned if `pure` is infinite, or is not above all finite losses.
         """
         if self.infinite == 0.0 or math.isinf(self.pure) or self.pure <= self.top:
             return self
@@ -252,23 +247,22 @@ def nodes(top: float) -> list[float]:
 
 
 def between(deltas: Mapping[float, float]) -> list[float]:
-    """Further values of ε for the grid at which δ is computed: where δ falls by more than a factor of 30 from one ε to
-    the next, three values evenly spaced between the two. deltas: δ at each ε of the grid.
+    """Further values of ε for the grid at which δ is computed. deltas: δ at each ε of the grid. If δ falls by more than
+    a factor of 30 between two neighbouring ε, three values are evenly spaced between the two.
     """
     steep = [(a, b) for a, b in itertools.pairwise(sorted(deltas)) if deltas[a] > _STEEP * deltas[b]]
     return [a + (b - a) * part / 4.0 for a, b in steep for part in (1, 2, 3)]
 
 
 def _mass(at: Floats, upper: Floats, points: tuple[int, int, int | None]) -> float:
-    """The probability that the privacy loss equals the ε of the middle one of three points of a curve δ(ε), which is
-    linear in x = e^ε between points.
+    """The probability that the privacy loss is the ε of the middle one of three points of a curve δ(ε).
 
-    This probability is e^ε times the change of the curve's slope in x at the middle point. Beyond the last point of the
-    curve the slope is taken as 0.
+    The curve is linear in x = e^ε between points. The result is e^ε times the change of the slope in x at the middle
+    point. Beyond the last point of the curve the slope is 0.
 
     Args:
-        at, upper: (k,) ε, ascending, and δ of all points of the curve. points: indices of three neighbouring points,
-        the middle one being that of the loss; the third is None if the middle one is the last point.
+        at, upper: (k,) ε, ascending, and δ of all points of the curve. points: indices of three neighbouring points.
+        None as the third: the middle point is the last one.
     """
     before, here, after = points
     falls = (upper[before] - upper[here]) / -math.expm1(at[before] - at[here])
@@ -277,13 +271,13 @@ def _mass(at: Floats, upper: Floats, points: tuple[int, int, int | None]) -> flo
 
 
 def _gaussian_covers(mu: float, ends: Floats, deltas: Floats) -> bool:
-    """Whether a μ-GDP (Gaussian) mechanism's δ(ε) is certified to lie above given points and above the lines between
-    them, all as functions of x = e^ε.
+    """Whether the δ(ε) of a μ-GDP (Gaussian) mechanism is certified to lie above given points and their connecting
+    lines.
 
-    For each two neighbouring points, the tangent of the Gaussian δ(ε) at the middle ε must be above both points. Since
-    δ(ε) is convex in x, it lies above its tangents, and so above the line between the points. The tangent has slope
-    -Φ(-ε/μ-μ/2) in x. Its height at the middle ε is the Gaussian δ(ε) = Φ(-ε/μ+μ/2) - e^ε Φ(-ε/μ-μ/2), less an
-    allowance for rounding: 1e-9 of this δ(ε) and 1e-14 of its second term, e^ε Φ(-ε/μ-μ/2).
+    All are functions of x = e^ε. For two neighbouring points, the tangent of the Gaussian δ(ε) at the middle ε must be
+    above both points. Then δ(ε), which is convex in x, lies above the line between the points. The tangent has slope
+    -Φ(-ε/μ-μ/2) in x. At the middle its height is Φ(-ε/μ+μ/2) - e^ε Φ(-ε/μ-μ/2), less an allowance for rounding. The
+    allowance is 1e-9 of this height and 1e-14 of its second term.
 
     Args:
         mu: μ. ends, deltas: (k,), ε and δ of the points, by ascending ε.

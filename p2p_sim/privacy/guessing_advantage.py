@@ -3,23 +3,23 @@
 The observer knows everything but the label of one user, the target. For her this label has law π, the prior, whatever
 the other users' labels are. Before she sees anything of the target, her guess is right with probability max π. Let the
 view V be all that she sees, and P_y the law of V if the label is y. With the view, her guess is right with probability
-Σ_v max_y π_y P_y(v). The advantage is the difference. The bounds below hold for any given labels of the other users, so
-that an observer who knows less of these users has no larger advantage.
+Σ_v max_y π_y P_y(v). The advantage is the difference. The bounds hold for any labels of the other users. So an observer
+who knows less of these users has no larger advantage.
 
-**Two labels.** Let p be the smaller of the two prior probabilities, that of label 1. As max(a, b) = a + [b - a]₊, the
-advantage is p Σ [P₁ - e^ε P₀]₊ with ε = ln((1-p)/p). So it is p times a hockey-stick divergence. It is at most p δ(ε),
-with equality for the data set and direction that attain δ(ε). As p grows, ε = ln((1-p)/p) falls, so that δ(ε) does not
-fall. So p = 1/2 is the worst prior, and gives δ(0)/2.
+**Two labels.** Let p be the smaller prior probability, held by label 1, and [x]₊ = max(0, x). As max(a,
+b) = a + [b - a]₊, the advantage is p Σ [P₁ - e^ε P₀]₊ with ε = ln((1-p)/p). So it is p times a hockey-stick divergence,
+and at most p δ(ε). Equality holds for the data set and direction that attain δ(ε). As p grows, ε falls, and δ(ε) does
+not fall. So p = 1/2 is the worst prior, and gives δ(0)/2.
 
-**K labels.** Let t be the most likely label. In the same way the advantage is at most Σ_{y≠t} π_y δ(ln(π_t/π_y)). It is
-also at most
+**K labels.** Let t be the most likely label. In the same way the advantage is at most Σ_{y≠t} π_y δ(ln(π_t/π_y)). For
+every ε, another bound is
 
-    π_t e^ε/(1-π_t+π_t e^ε) - π_t + δ(ε) Σ_y π_y (1-π_y)/(1-π_y+π_y e^ε)   for every ε.
+    π_t e^ε/(1-π_t+π_t e^ε) - π_t + δ(ε) Σ_y π_y (1-π_y)/(1-π_y+π_y e^ε).
 
-*Proof.* Let A_y be the views after which she guesses y, s_y = π_y P_y(A_y), and q_y = Pr[A_y]; the q_y sum to 1. Sum
-P_y(A_y) <= e^ε P_z(A_y) + δ over z ≠ y with weights π_z. This gives (1-π_y) s_y/π_y <= e^ε (q_y - s_y) + (1-π_y) δ.
-Solve for s_y and sum over y. As π e^ε/(1-π+π e^ε) grows with π, it is at most its value at π_t, the largest prior
-probability. ∎ The smallest of these bounds is used.
+*Proof.* Let A_y be the views after which she guesses y. Let s_y = π_y P_y(A_y), and q_y = Pr[A_y]; the q_y sum to 1.
+Sum P_y(A_y) <= e^ε P_z(A_y) + δ over z ≠ y with weights π_z. This gives (1-π_y) s_y/π_y <= e^ε (q_y - s_y) + (1-π_y) δ.
+Solve for s_y and sum over y. The factor of q_y is π_y e^ε/(1-π_y+π_y e^ε). This factor grows with π_y, so the largest
+is at π_t. ∎ The smallest of these bounds is used.
 """
 
 import math
@@ -34,7 +34,7 @@ from p2p_sim.privacy.dominating_law import LossLaw
 
 Prior = float | Sequence[float] | Floats
 GRID = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
-"""Values of ε at which the second bound for K labels is tried, besides the pure ε."""
+"""Values of ε at which the second bound for K labels is tried. The pure ε, with δ = 0, is tried as well."""
 _UP, _DOWN = 1.0 + 1e-12, 1.0 - 1e-12
 """Factors that exceed the rounding of a few sums and products."""
 _ROUNDING = 1e-14
@@ -46,7 +46,7 @@ def advantage(model: Accountant, prior: Prior = 0.5) -> Bracket:
     """Bounds of the observer's largest advantage over all data sets, and over all orders of the prior's values.
 
     Args:
-        model: the accountant.
+        model: the accountant of what the observer sees.
         prior: probability of the less likely of two labels, above 0 and at most 1/2; or K probabilities, (K,).
 
     Returns:
@@ -59,7 +59,8 @@ def advantage(model: Accountant, prior: Prior = 0.5) -> Bracket:
     top, rest = float(ranked[0]), ranked[1:][ranked[1:] > 0.0]
     if not len(rest):
         return Bracket(0.0, 0.0)
-    # δ is needed at ln(π_t/π_y), rounded down for the upper bound and up for the lower one, and at the second bound's ε
+    # δ is needed at ln(π_t/π_y), rounded down for the upper bound and up for the lower bound. The second bound needs δ
+    # at other ε
     at = np.log(top / rest)
     tries = [e for e in GRID if e < pure] if len(ranked) > 2 else []
     high, low = (at * (1.0 - 1e-15)).tolist(), (at * (1.0 + 1e-15)).tolist()
@@ -79,8 +80,8 @@ def worst_advantage(model: Accountant, num_classes: int = 2) -> Bracket:
     """Bounds of the observer's largest advantage over all priors of K labels.
 
     Let π_t be the prior probability of the most likely label t, at least 1/K. The advantage is at most (1-π_t) δ(0). At
-    the pure ε, where δ = 0, it is at most π_t e^ε/(1-π_t+π_t e^ε) - π_t, which is largest at π_t = 1/(1+e^(ε/2)), or at
-    1/K if this is larger. The lower bound is δ(0)/2, which a uniform prior on two labels attains.
+    the pure ε, where δ = 0, it is at most π_t e^ε/(1-π_t+π_t e^ε) - π_t. This is largest at π_t = 1/(1+e^(ε/2)), or at
+    1/K if 1/K is larger. The lower bound is δ(0)/2, which a uniform prior on two labels attains.
 
     Args:
         model: the accountant of what the observer sees. num_classes: K, at least 2.
@@ -99,8 +100,8 @@ def advantages(law: LossLaw, priors: Floats) -> Floats:
     """Upper bounds (m,) of the observer's advantage for each of m users.
 
     Args:
-        law: a law that dominates every user's privacy loss. priors: (m, K), each user's prior of her label, in rows of
-        sum 1.
+        law: a law that dominates every user's privacy loss.
+        priors: (m, K), each user's prior of her label, in rows of sum 1.
     """
     ranked = -np.sort(-np.asarray(priors, dtype=np.float64), axis=1)
     top, rest = ranked[:, :1], ranked[:, 1:]
@@ -114,17 +115,18 @@ def advantages(law: LossLaw, priors: Floats) -> Floats:
 def local_advantage(total_variation: float, epsilon: float, num_classes: int) -> float:
     """Upper bound of the advantage of an observer who sees one message with its owner, for a uniform prior.
 
-    It is exact for randomised response among all K labels, and for any message about two labels.
+    The bound is exact for randomised response among all K labels, and for any message about two labels.
 
     Args:
-        total_variation: δ(0) of the message. epsilon: ε₀ of the message, perhaps infinite. num_classes: K, at least 2.
+        total_variation: δ(0) of the message. epsilon: the pure ε of the message, perhaps infinite. num_classes: K, at
+        least 2.
     """
     share = 1.0 / num_classes
     return min((1.0 - share) * total_variation, _posterior(share, epsilon) - share) * _UP
 
 
 def deltas_of(law: LossLaw, epsilons: Floats) -> Floats:
-    """Upper bounds of a law's δ(ε) at each ε (at least 0, perhaps infinite) of an array, in the array's shape."""
+    """Upper bounds of a law's δ(ε) at each ε of an array (at least 0, perhaps infinite), in its shape."""
     weights = law.masses * np.exp(-law.losses)
     above = np.append(np.cumsum(law.masses[::-1])[::-1], 0.0)
     neighbour = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
@@ -136,7 +138,7 @@ def deltas_of(law: LossLaw, epsilons: Floats) -> Floats:
 
 
 def checked_prior(prior: Prior) -> Floats:
-    """The probabilities (K,) of a prior, largest first; raises ValueError if they are no prior of at least 2 labels."""
+    """The probabilities (K,) of a prior, largest first; ValueError unless they are a prior of at least 2 labels."""
     if isinstance(prior, int | float):
         if not 0.0 < prior <= 0.5:
             raise ValueError(f"prior = {prior}: must be above 0 and at most 0.5, for the less likely of two labels")
@@ -153,12 +155,10 @@ def _posterior(top: float, epsilon: float) -> float:
 
 
 def _by_posterior(ranked: Floats, epsilons: Floats, deltas: Floats) -> Floats:
-    """An upper bound of an observer's advantage for each of m users, (m,): how much more often she guesses the user's
-    label right because she sees the view.
+    """An upper bound of the observer's advantage for each of m users, (m,): the least over p pairs (ε, δ).
 
-    It is the least over p pairs (ε, δ), each of which must hold for what she sees. One pair gives the bound
-    π_t e^ε/(1-π_t+π_t e^ε) - π_t + δ Σ_y π_y (1-π_y)/(1-π_y+π_y e^ε), where π_y is the prior probability of label y,
-    and t the most likely label.
+    Each pair must hold for what she sees. A pair gives the bound π_t e^ε/(1-π_t+π_t e^ε) - π_t + δ Σ_y π_y
+    (1-π_y)/(1-π_y+π_y e^ε). Here π_y is the prior probability of label y, and t the most likely label.
 
     Args:
         ranked: (m, K), each user's prior of K labels, largest first. epsilons, deltas: (p,) each, the pairs; for p = 0

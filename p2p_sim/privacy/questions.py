@@ -1,4 +1,4 @@
-"""Questions about privacy, as the options of `p2p-sim privacy` state them, and the accountants' answers."""
+"""Questions about privacy, with the options of `p2p-sim privacy`, and their answers."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,7 +38,7 @@ class Question:
     cluster_size: n; may be None for the eavesdropper. flip_prob: α. sampling_rate: θ.
     observer: one of `OBSERVERS`. members: number of members if the observer is a coalition, else None.
     rounds: number of exchanges; all use the same noisy labels unless `fresh` is True. num_classes: K.
-    degree: number of neighbours whom each user may ask, on any regular overlay; None: she may ask everybody.
+    degree: number of neighbours whom each user may ask, on any regular overlay. None: she may ask everybody.
     peers: k, how many peers each user asks.
     """
 
@@ -56,11 +56,11 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to a question: bounds of ε at a given δ, or of δ at a given ε, with two values for comparison.
+    """The answer to a question: bounds of ε at a given δ, or bounds of δ at a given ε.
 
-    bound: the statement of ε at δ. local: ε₀ of the noisy label alone, for comparison. lemma9: the ε that the
-    clustering paper's Lemma 9 states, for comparison, if there is one. gained: a function that computes `advantage`.
-    delta_lower, delta_upper: bounds of δ if ε is given, else None.
+    bound: the statement of ε at δ. local: ε₀ of the noisy label alone, for comparison.
+    lemma9: for comparison, the ε that the clustering paper's Lemma 9 states, if there is such an ε.
+    gained: a function that computes `advantage`. delta_lower, delta_upper: bounds of δ if ε is given, else None.
     """
 
     bound: PrivacyBound
@@ -72,10 +72,10 @@ class Answer:
 
     @cached_property
     def advantage(self) -> float:
-        """Upper bound of the observer's advantage in guessing a label: the probability that her best guess is right,
-        minus 1/K, if all K labels are equally likely.
+        """Upper bound of the observer's advantage in guessing a label.
 
-        It is computed only when it is first used, because this may take longer than the bounds of ε or δ.
+        All K labels are equally likely. The advantage is the probability that her best guess is right, minus 1/K. The
+        bound is computed when first used, because this may take longer than the bounds of ε or δ.
         """
         with answering():
             return self.gained()
@@ -83,21 +83,21 @@ class Answer:
 
 @contextmanager
 def answering() -> Iterator[None]:
-    """A context or decorator for computing answers: on one thread, and with errors that name the wrong option.
+    """A context or decorator for computing answers: it uses one thread, and its errors name the wrong option.
 
-    A ValueError that names a parameter of an accountant becomes an `InputError` that names the corresponding option.
+    A ValueError that names an accountant's parameter becomes an `InputError` that names the corresponding option.
     """
     try:
         with one_thread():
             yield
     except ValueError as error:
-        # the message with the option for the parameter: flip_prob = 2: ... -> --flip-prob 2: ...
+        # The message gets the option's name: "flip_prob = 2: ..." becomes "--flip-prob 2: ...".
         name, equals, rest = str(error).partition(" = ")
         raise InputError(f"--{name.replace('_', '-')} {rest}" if equals else name) from None
 
 
 def check_given(q: Question, delta: float | None, epsilon: float | None) -> None:
-    """Raise `InputError` if the cluster size is needed but missing, or if not exactly one of δ and ε is given."""
+    """Raise `InputError` unless exactly one of δ and ε is given, and the cluster size if it is needed."""
     if (delta is None) == (epsilon is None):
         raise InputError("give either --delta or --epsilon")
     if q.observer != "eavesdropper":
@@ -113,11 +113,11 @@ def users_of(q: Question) -> int:
 
 @answering()
 def answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
-    """The answer to a question at a δ or at an ε, exactly one of which is given.
+    """The answer to a question. Exactly one of δ and ε is given.
 
     Raises:
-        InputError: a value is outside its range, the observer is unknown, or no bound is known for the combination of
-        options.
+        InputError: a value is outside its range, the observer is unknown, or no bound is known for these options
+        together.
     """
     check_given(q, delta, epsilon)
     local, lemma9 = local_epsilon(q.flip_prob, q.num_classes), Stated(None)
@@ -138,7 +138,7 @@ def answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
         )
     if q.fresh and q.rounds > 1:
         return _fresh_rounds(q, delta, local, lemma9)
-    # bounds of ε at the given δ; or bounds of δ at the given ε, and then the statement's ε is the given one
+    # Given δ, the answer has bounds of ε. Given ε, the answer has bounds of δ, and states the given ε.
     observer = observer_of(q)
     completed = partial(Answer, local=local, lemma9=lemma9, gained=partial(_gain, observer, q))
     if epsilon is None:
@@ -160,13 +160,13 @@ def answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
 
 
 def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated) -> Answer:
-    """The answer at δ for several exchanges with new noise on the labels in each exchange; the answer's bound of ε
-    comes from the composition of the exchanges.
+    """The answer at δ for several exchanges with new noise on the labels in each exchange.
+
+    Composition of the exchanges gives the bound of ε.
 
     Args:
-        q: the question; its `rounds` is the number of exchanges. delta: δ, must not be None. local: ε₀ of one noisy
-        label, for comparison. lemma9: for comparison, the ε that the clustering paper's Lemma 9 states for these
-        options, or why the lemma does not apply.
+        q: the question; its `rounds` is the number of exchanges. delta: δ, must not be None. local, lemma9: see
+        `Answer`.
 
     Raises:
         InputError: δ is None, or the question is about another observer than the learner, more than two classes,
@@ -181,19 +181,19 @@ def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated
         bound,
         local=local,
         lemma9=lemma9,
-        # for rounds with new noise, the sum of the rounds' total variations bounds that of all rounds
+        # Total variations of rounds with new noise add up.
         gained=lambda: min(q.rounds * _gain(exchange, q), _gain(OnePoint(bound), q)),
     )
 
 
 @answering()
 def advantage(q: Question, delta: float | None, epsilon: float | None) -> float:
-    """Upper bound of the observer's advantage in guessing a label: the probability that her best guess is right, minus
-    1/K, if all K labels are equally likely.
+    """Upper bound of the observer's advantage in guessing a label; see `Answer.advantage`.
 
     Args:
-        q: the question. delta, epsilon: the question's δ or ε; exactly one is given, the other is None. They affect the
-        result only for several rounds with new noise, where the advantage may follow from the bound of ε at δ.
+        q: the question.
+        delta, epsilon: the question's δ or ε; exactly one is given, the other is None. They matter only for several
+            rounds with new noise. The advantage may then follow from the bound of ε at δ.
     """
     if q.fresh and q.rounds > 1:
         return answer(q, delta, epsilon).advantage
@@ -202,8 +202,7 @@ def advantage(q: Question, delta: float | None, epsilon: float | None) -> float:
 
 
 def _gain(accountant: Accountant, q: Question) -> float:
-    """Upper bound of an observer's advantage in guessing a label: the probability that her best guess is right, minus
-    1/K, if all K labels are equally likely.
+    """Upper bound of an observer's advantage in guessing a label; see `Answer.advantage`.
 
     Args:
         accountant: computes the privacy of what the observer sees. q: the question; only its K is used.
@@ -212,11 +211,10 @@ def _gain(accountant: Accountant, q: Question) -> float:
 
 
 def observer_of(q: Question) -> Accountant:
-    """The accountant that answers a question: that of the observer named by `q.observer`, for the question's other
-    options.
+    """The accountant that answers a question: it computes the privacy against the observer named by `q.observer`.
 
     Raises:
-        InputError: the observer is unknown, or no bound is known for the combination of options.
+        InputError: the observer is unknown, or no bound is known for these options together.
         ValueError: a value is outside its range.
     """
     if q.observer not in OBSERVERS:
@@ -238,15 +236,14 @@ def observer_of(q: Question) -> Accountant:
 
 
 def _of_classes_or_peers(q: Question, users: int) -> Accountant:
-    """The accountant of the question's observer where there are more than two classes, or where users ask several
-    peers.
+    """The accountant of the question's observer for more than two classes, or for users who ask several peers.
 
     Args:
         q: the question, with its observer, classes, peers and rounds. users: the number of users in the cluster.
 
     Raises:
-        InputError: a coalition's number of members is outside its range, or no bound is known for the learner in
-            several rounds with more than two classes.
+        InputError: a coalition's number of members is outside its range. Or there are several rounds and more than two
+            classes, where no bound is known for the learner.
     """
     if q.observer == "coalition":
         if not 1 <= (q.members or 0) < users:
@@ -268,7 +265,7 @@ def _of_classes_or_peers(q: Question, users: int) -> Accountant:
 
 
 def _of_labels(q: Question, users: int) -> Observer:
-    """The accountant of the question's observer where there are two classes and every user asks one peer.
+    """The accountant of the question's observer for two classes, if every user asks one peer.
 
     Args:
         q: the question, with its observer and rounds. users: the number of users in the cluster.
@@ -279,7 +276,7 @@ def _of_labels(q: Question, users: int) -> Observer:
     any_flip_prob = q.observer in ("peer", "eavesdropper")  # their accountants allow α that `LabelExchange` refuses
     exchange = LabelExchange(users, 0.5 if any_flip_prob else q.flip_prob, q.sampling_rate, q.rounds)
     if q.observer == "peer" and q.rounds > 1:
-        raise InputError(f"--rounds {q.rounds}: a peer's figure is known for a single round")
+        raise InputError(f"--rounds {q.rounds}: the ε against a peer is known for a single round only")
     match q.observer:
         case "peer":
             return Peer(users, q.flip_prob)
@@ -294,8 +291,7 @@ def _of_labels(q: Question, users: int) -> Observer:
 
 
 def on_overlay(q: Question, users: int, degree: int) -> RegularExchange:
-    """The accountant of the learner where each user asks one of her neighbours on an overlay in which all users have
-    equally many neighbours.
+    """The accountant of the learner on a regular overlay: each user asks one of `degree` neighbours.
 
     Args:
         q: the question. users: the number of users in the cluster. degree: the number of neighbours of each user, at
@@ -313,17 +309,18 @@ def on_overlay(q: Question, users: int, degree: int) -> RegularExchange:
 
 
 def largest_degree(users: int) -> int:
-    """The largest number of neighbours that each of n = `users` users may have on a regular overlay: n-1, but at most
-    4,000, because the accountant stores a table whose number of entries is about the square of the number of
-    neighbours.
+    """The largest number of neighbours of each of n = `users` users on a regular overlay: n-1, but at most 4,000.
+
+    The accountant's table has about as many entries as the square of the number of neighbours.
     """
     return min(LARGEST_DEGREE, users - 1)
 
 
 @answering()
 def certified(q: Question, delta: float, epsilon: float | None) -> str:
-    """The text of a certificate that the exchange is (ε, δ)-private against the learner. The program at
-    `verifier_source` checks certificates without the rest of this project.
+    """The text of a certificate that the exchange is (ε, δ)-private against the learner.
+
+    The program at `verifier_source` checks certificates without the rest of this project.
 
     Args:
         q: the question, with the exchange's options. delta: δ. epsilon: ε; None: the ε that the accountant computes at

@@ -1,6 +1,6 @@
-"""Privacy of local randomizers, which add noise to one label; and searches for the ε at a given δ.
+"""Privacy of local randomizers, which add noise to one label. The module also searches for the ε at a given δ.
 
-The results hold even for the smallest α, because above ε = 700, α e^ε is computed as (α e^(ε/2)) e^(ε/2). This product
+The results hold even for the smallest α. Above ε = 700, α e^ε is computed as (α e^(ε/2)) e^(ε/2). This product
 overflows only where it exceeds 1.
 """
 
@@ -24,18 +24,18 @@ _NOTHING = 1400.0
 
 
 class Crossing(NamedTuple):
-    """Two close arguments of a decreasing function, which is above a limit at `above` and not above it at `below`."""
+    """Two close arguments of a decreasing function, which exceeds a limit at `above` but not at `below`."""
 
     above: float
     below: float
 
 
 class Coefficients(NamedTuple):
-    """The factors in P - e^ε P' = keep · A - lose · B, from which a hockey-stick divergence of an observer's view
-    follows.
+    """The factors in P - e^ε P' = keep · A - lose · B. They turn a divergence of A and B into δ(ε) of the label.
 
-    P and P' are the laws of the view for two true labels of the target. A and B are its laws if her noisy label is the
-    first or the second of these labels. relative_error: bound of the relative error of keep.
+    P and P' are the laws of an observer's view for two true labels of the target. A and B are the laws of her view if
+    the target's noisy label is the first or the second of these labels. relative_error: bound of the relative error of
+    keep.
     """
 
     keep: float
@@ -47,8 +47,8 @@ class Coefficients(NamedTuple):
 def local_epsilon(flip_prob: float, num_classes: int = 2) -> float:
     """ε₀ = ln((1-α)(K-1)/α), rounded up: pure label differential privacy of K-ary randomised response.
 
-    Rounding, with u = 2^-53: e^ε₀ - 1 = (1 - αK/(K-1))(K-1)/α has a relative error of 3u, and its log1p one of at most
-    5u; 8u are added.
+    Rounding: let u = 2^-53. The computed e^ε₀ - 1 = (1 - αK/(K-1))(K-1)/α has a relative error of 3u. Its log1p has an
+    error of at most 5u. The result is raised by 8u.
 
     Args:
         flip_prob: α in [0, (K-1)/K], the probability that the noisy label differs from the true one.
@@ -87,24 +87,22 @@ def local_flip_prob(epsilon: float, num_classes: int = 2) -> float:
 
 
 def hockey_stick_coefficients(flip_prob: float, epsilon: float, num_classes: int = 2) -> Coefficients:
-    """The factors `keep` and `lose` in P - e^ε P' = keep · A - lose · B for K-ary randomised response, and a bound of
-    the relative error of keep. They turn a divergence of A and B into δ(ε) of the label.
+    """The factors in P - e^ε P' = keep · A - lose · B, explained in `Coefficients`, for K-ary randomised response.
 
-    P and P' are the laws of an observer's view for two true labels of the target; A and B are its laws if her noisy
-    label is the first or the second of these labels. The noisy label is the true one with probability 1-α, and each
-    other label with probability α' = α/(K-1). Let g = 1-α-α'. Then keep = 1-α-e^ε α' = g - α'(e^ε-1) and
-    lose = e^ε(1-α)-α' = g + (1-α)(e^ε-1). keep is 0 if it cannot be positive.
+    The noisy label is the true label with probability 1-α, and each other label with probability α' = α/(K-1). Let g =
+    1-α-α'. Then keep = 1-α-e^ε α' = g - α'(e^ε-1) and lose = e^ε(1-α)-α' = g + (1-α)(e^ε-1). keep is 0 if it cannot be
+    positive.
 
-    Rounding: let u = 2^-53 be the rounding error of a double. If expm1 and exp each have an error of one unit in the
-    last place (as measured), the error of g is u g, and the error of the other term of keep is at most 7u times this
-    term. So keep lies in an interval. The middle of this interval is returned, and `relative_error` bounds the relative
-    distance of any point of the interval from the middle. lose has a relative error of less than 8u. Above ε = 700,
-    where e^ε is not computed, lose is too small: the result then serves upper bounds only.
+    Rounding: let u = 2^-53 be the rounding error of a double. As measured, expm1 and exp each have an error of at most
+    one unit in the last place. Then the error of g is u g. The other term of keep has an error of at most 7u times this
+    term. So keep lies in an interval. The middle of the interval is returned. `relative_error` bounds the relative
+    distance of the interval's points from the middle. lose has a relative error of less than 8u. Above ε = 700, where
+    e^ε is not computed, lose is too small. The result then serves upper bounds only.
     """
     if epsilon > _NOTHING and flip_prob > 0.0:
         return Coefficients(0.0, math.inf, 0.0)
     # g is rounded correctly. If K α is close to K-1, the double α may exceed (K-1)/K by rounding. Then the true label
-    # is less likely than each other label by about u, and δ = max(0, |g| - (1-α)(e^ε-1)), with 1-α close to α/(K-1).
+    # is less likely than each other label by about u. So δ = max(0, |g| - (1-α)(e^ε-1)), with 1-α close to α/(K-1).
     if num_classes == 2:
         gap = abs(1.0 - 2.0 * flip_prob)
     else:
@@ -123,8 +121,7 @@ def hockey_stick_coefficients(flip_prob: float, epsilon: float, num_classes: int
 
 
 def local_delta(flip_prob: float, epsilon: float, num_classes: int = 2) -> Bracket:
-    """Bounds, equal up to rounding, of δ(ε) = max(0, 1-α-e^ε α/(K-1)) if an observer sees one noisy label and its
-    owner.
+    """Bounds, equal up to rounding, of δ(ε) = max(0, 1-α-e^ε α/(K-1)) of one noisy label whose owner is known.
 
     Args:
         flip_prob: α in [0, (K-1)/K]; epsilon: ε, at least 0; num_classes: K, at least 2.
@@ -161,7 +158,7 @@ def outward(lower: float, upper: float) -> Bracket:
 def law_epsilon(law: Floats) -> float:
     """The pure label ε of a local randomizer: the largest log-ratio of an output's probabilities under two inputs.
 
-    It is infinite if an output is possible under some inputs but not under all. It is exact up to the rounding of the
+    The result is infinite if some inputs allow an output and others do not. It is exact up to the rounding of the
     entries of `law`.
 
     >>> round(law_epsilon(np.array([[0.9, 0.1], [0.1, 0.9]])), 12) == round(math.log(9.0), 12)
@@ -182,8 +179,8 @@ def law_delta(law: Floats, epsilon: float) -> float:
     """δ(ε) of a local randomizer: the largest hockey-stick divergence between two inputs' output laws.
 
     Args:
-        law: (inputs, outputs) probabilities, rows that sum to one; epsilon: ε, at least 0 and so small that e^ε does
-            not overflow (up to 709).
+        law: (inputs, outputs) probabilities, rows that sum to one.
+        epsilon: ε, at least 0 and at most 709, so that e^ε does not overflow.
     """
     _check_law(law)
     grown = math.exp(epsilon) * law
@@ -232,13 +229,15 @@ def invert(
     conditions: tuple[str, ...],
     num_classes: int = 2,
 ) -> PrivacyBound:
-    """The statement of ε at δ, by bisection of a curve δ(ε). The curve decreases and is 0 from ε₀ on, where ε₀ is the ε
-    of the noise on a label alone.
+    """The statement of ε at δ, by bisection of a curve δ(ε).
+
+    The curve decreases. It is 0 from ε₀ on, the ε of the noise on a label alone.
 
     Args:
         curve: the function from ε to bounds of δ. delta: δ in (0, 1). flip_prob, num_classes: α and K; they give ε₀.
         observer: who sees what the bound is about, such as "learner". basis: how the curve is computed, in words.
-        conditions: the conditions under which the bound holds. The statement stores the last three arguments.
+        conditions: the conditions under which the bound holds. The statement stores the observer, the basis and the
+            conditions.
     """
     check_delta(delta)
     cached = lru_cache(maxsize=256)(curve)
@@ -250,7 +249,7 @@ def invert(
 def cross(above: Callable[[float], bool], flip_prob: float, precision: float = 1e-7, num_classes: int = 2) -> Crossing:
     """Two close ε in [0, ε₀] by bisection: the test `above` is true at the smaller ε and false at the larger one.
 
-    Both are 0 if `above` is false at 0; both are infinite if ε₀ is infinite and `above` is true at 700.
+    Both are 0 if `above` is false at 0. If ε₀ is infinite and `above` is true at 700, both are infinite.
 
     Args:
         above: false at ε₀. flip_prob, num_classes: α and K, for ε₀ of the noisy label.
@@ -261,13 +260,12 @@ def cross(above: Callable[[float], bool], flip_prob: float, precision: float = 1
 
 
 def crossing(above: Callable[[float], bool], pure: float, precision: float) -> Crossing:
-    """Two close ε by bisection: `above` is true at the smaller ε and false at the larger one.
-
-    Both are 0 if `above` is false at 0.
+    """Two close ε by bisection: `above` is true at the smaller ε and false at the larger one. Both are 0 if it is false
+    at 0.
 
     Args:
-        pure: an ε at which `above` is false, or infinity if none is known. With infinity the result is 700 and infinity
-            if `above` is true at 700.
+        pure: an ε at which `above` is false, or infinity if no such ε is known. With infinity, the result is 700 and
+            infinity if `above` is true at 700.
         precision: largest difference of the two ε, relative to the larger one.
     """
     if not above(0.0):
@@ -280,7 +278,7 @@ def crossing(above: Callable[[float], bool], pure: float, precision: float) -> C
 def bisect(above: Callable[[float], bool], low: float, high: float, precision: float) -> Crossing:
     """Two close values in [low, high] by bisection: `above` is true at the smaller value and false at the larger one.
 
-    `above` is not called at `low`, where it counts as true, nor at `high`, where it counts as false.
+    `above` is not called at the ends: it counts as true at `low`, and as false at `high`.
 
     precision: largest difference of the two values, relative to the larger one.
     """
@@ -302,8 +300,8 @@ def root(
 ) -> Crossing:
     """Two close arguments between which a decreasing function passes a limit, by secants of ln(curve/limit).
 
-    Where a secant does not help, a step bisects. If rounding makes the function increase somewhere, it may pass the
-    limit at several places; the result encloses one of these.
+    Where a secant does not help, a step bisects. Rounding may make the function increase somewhere. It may then pass
+    the limit at several places; the result encloses one of these.
 
     Args:
         curve: the function, with values of at least 0, which may be infinite. limit: above 0.
@@ -319,13 +317,13 @@ def root(
         if high - low <= precision * high:
             return Crossing(low, high)
         looks += 1
-        # the secant through the last two points; every fifth step bisects, so that not only one end moves
+        # The secant goes through the last two points. Every fifth step bisects, so that both ends move.
         excess = math.log(value / limit) if value > 0.0 else -math.inf
         if previous_excess != excess and math.isfinite(previous_excess):
             slope = (excess - previous_excess) / (point - previous)
         previous, previous_excess = point, excess
         guess = point - excess / slope if looks % 5 and -math.inf < slope < 0.0 else math.nan
-        # not too close to `low` or `high`, so that the interval shrinks even if the secant hits one of these
+        # Keep a distance from `low` and `high`, so that the interval shrinks even if the secant hits an end.
         margin = min(0.4 * precision * high, 0.25 * (high - low))
         point = min(max(guess, low + margin), high - margin) if math.isfinite(guess) else 0.5 * (low + high)
         value = curve(point)
@@ -343,7 +341,7 @@ def bisect_twice(
         curve, limit: the function, with values of at least 0, and a limit above 0.
         high: counts as not above the limit. precision: largest difference of the values, relative to the larger one.
     """
-    # from the argument at which the rough test becomes false, down to an argument above the limit
+    # Start where the rough test becomes false. Go down to an argument above the limit.
     guess = bisect(rough, 0.0, high, 1e-3).below
     low, value = 0.9 * guess, 0.0
     while low > 0.0 and (value := curve(low)) <= limit:
@@ -352,7 +350,7 @@ def bisect_twice(
         return bisect(lambda point: curve(point) > limit, low, guess, precision)
     slope = -math.log(value / limit) / (0.5 * (guess - low))
     ends = root(curve, limit, low, guess, first=(low, value), slope=slope, precision=precision)
-    # this bisection calls the function only between the two arguments of `ends`
+    # This bisection calls the function only between the two arguments of `ends`.
     return bisect(
         lambda point: point <= ends.above or (point < ends.below and curve(point) > limit), low, guess, precision
     )

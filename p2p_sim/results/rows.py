@@ -1,4 +1,4 @@
-"""Rows of results on disk: appended and synced during a run, and written as one tidy table at its end."""
+"""Rows of results on disk. Rows are appended during a run; at the end they are also written as one tidy table."""
 
 import importlib.metadata
 import json
@@ -35,21 +35,20 @@ from p2p_sim.scenario import MODEL_VERSION, Scenario
 
 ROWS, TABLE, TIMINGS, MANIFEST = "rows.jsonl", "rows.parquet", "timings.jsonl", "manifest.json"
 FAILURES = "failures.jsonl"
-NETWORK = "network"  # the directory of `p2p-sim network`, which keeps no rows
+NETWORK = "network"  # the directory of `p2p-sim network`; it has no rows
 CHUNK = 5_000
-"""Number of rows that are turned into a part of the table at a time."""
+"""The table is made in parts; this is the number of rows of a part."""
 LARGEST = 1e150
-"""Largest finite number that a row may have: its square is finite, and so is the interval of a mean."""
+"""Largest size of a finite number in a row. The square of this number is still finite."""
 _EARLY = {LOCK, partial_of(Path(MANIFEST)).name, NETWORK, FAILURES}
-"""Files that a results directory without a manifest may have. A run that ended without rows, or `p2p-sim network`, left
-them."""
+"""Names that may stand in a results directory without a manifest. A run without rows may leave such files."""
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "simpy", "pandas", "pyarrow")
 Key = tuple[str, int]
-"""A point, named by the first 16 digits of its identity (a hash of its scenario), and the index of a replicate."""
+"""A pair (point, replicate). A point is named by 16 digits of its scenario's hash, a replicate by its index."""
 
 
 class Line(NamedTuple):
-    """One complete line of a file of rows: where it begins and how long it is, in bytes, and its row."""
+    """One complete line of a file of rows: offset and length of the line in bytes, and the row."""
 
     offset: int
     length: int
@@ -57,7 +56,7 @@ class Line(NamedTuple):
 
 
 class Store:
-    """The results in one directory; use `open_store` to get one. Rows stay on disk, their keys in memory."""
+    """The results in one directory. Use `open_store` to get a store. Only the keys of the rows are held in memory."""
 
     def __init__(self, directory: Path, check: Callable[[Row], None]) -> None:
         self.directory, self._check = directory, check
@@ -72,8 +71,7 @@ class Store:
         """Whether the row of one replicate is on disk.
 
         Args:
-            point: the first 16 hexadecimal digits of the hash that identifies a setting of the scenario. replicate:
-            index of the replicate, from 0.
+            point: the first 16 hexadecimal digits of the hash of the point's scenario. replicate: the index, from 0.
         """
         return replicate in self.stored.get(point, ())
 
@@ -84,16 +82,16 @@ class Store:
 
     @property
     def replicates(self) -> int:
-        """One more than the largest index of a replicate on disk; 0 if there is none."""
+        """The largest index of a replicate on disk, plus 1. The value is 0 if no rows are on disk."""
         return max((index + 1 for indices in self.stored.values() for index in indices), default=0)
 
     def append(self, rows: Sequence[Row], wall_s: Sequence[float], terms: Sequence[Terms | None] = ()) -> None:
-        """Add finished replicates; they are on disk when this returns. Running times go to a file of their own.
+        """Write the rows of finished replicates to disk. Running times are written to another file.
 
         Args:
-            rows: one for each replicate, by column, with the point's name as "scenario" and the index as "replicate".
-            wall_s: seconds that each took. terms: for each row, the privacy statements behind its columns of ε, without
-            the numbers; equal statements are written once. A row's column `statement` refers to them.
+            rows: a row for each replicate. Column "scenario" has the point, column "replicate" the index.
+            wall_s: the time of each replicate in seconds. terms: for each row, the conditions of the row's ε. Equal
+            conditions are written once.
         """
         if not rows:
             return
@@ -106,7 +104,7 @@ class Store:
         columns = {identifier(each): each for each in terms if each is not None}
         fresh = {name: each for name, each in columns.items() if name not in self._terms}
         with writing(self.directory):
-            if fresh:  # before the rows that refer to them
+            if fresh:  # written before the rows, which refer to these conditions
                 lines = [{"statement": name, "columns": each} for name, each in fresh.items()]
                 append_jsonl(self.directory / STATEMENTS, lines)
                 self._terms |= fresh.keys()
@@ -119,21 +117,21 @@ class Store:
         """Write down a replicate that could not be run.
 
         Args:
-            record: the replicate's point, its index ("replicate"), the error, and the values of swept keys.
+            record: the point, the replicate's index ("replicate"), the error, and the values of swept keys.
         """
         with writing(self.directory):
             append_jsonl(self.directory / FAILURES, [record])
 
     def finish(self, order: Callable[[Row], Any], wanted: Callable[[Row], bool]) -> pd.DataFrame:
-        """Sort the rows, write them all as lines and as a Parquet table, and return those that are wanted.
+        """Sort the rows on disk, as lines and as a Parquet table. Return the wanted rows.
 
         Args:
-            order: gives for a row the key by which rows are sorted; rows of equal keys are sorted by replicate. wanted:
-            whether a row is returned.
+            order: gives the sort key of a row; rows with equal keys are sorted by replicate. wanted: whether a row is
+            returned.
         """
         path = self.directory / ROWS
         with writing(self.directory):
-            # positions in the file are sorted, not lines, so that only one line is in memory
+            # only positions in the file are sorted, so memory holds one line at a time
             with path.open("ab+") as file:
                 positions = [
                     (order(line.row), line.row["replicate"], line.offset, line.length) for line in _lines(file, path)
@@ -154,23 +152,23 @@ class Store:
 
 @contextmanager
 def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> Iterator[Store]:
-    """A context with the store of a results directory, to which this process alone can write.
+    """Open the store of a results directory. Meanwhile no other process can write to the directory.
 
     Args:
         directory: the results directory. identity: hash of the run, sweep or search. check: raises an InputError for a
-        row that belongs to another run, sweep or search.
+        row of other work.
 
-    If the work within the context fails before any replicate is finished, only the file of failures is left.
+    If the work fails before any replicate is finished, only the file of failures is left.
 
     Raises:
-        InputError: the directory holds something else, or another process is writing to it. Nothing is changed then.
+        InputError: the directory holds something else, or another process writes to it. Nothing is changed then.
     """
     _check_directory(directory, identity)
     with locked(directory):
-        _check_directory(directory, identity)  # it may have changed since the first check
+        _check_directory(directory, identity)  # the directory may have changed before the lock
         for name in (ROWS, TIMINGS, STATEMENTS):
             repair_jsonl(directory / name)
-        (directory / FAILURES).unlink(missing_ok=True)  # what failed is tried again
+        (directory / FAILURES).unlink(missing_ok=True)  # failed replicates are tried again
         store = Store(directory, check)
         try:
             yield store
@@ -182,13 +180,13 @@ def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> 
 
 
 def held_replicates(directory: Path, identity: str) -> set[Key]:
-    """The points and replicates whose rows are in a directory; none if the directory is not there.
+    """The points and replicates whose rows are in a directory. The result is empty if the directory is missing.
 
     Args:
         directory: the results directory. identity: hash of the run, sweep or search to which the results must belong.
 
     Raises:
-        InputError: the directory holds something else than results with this identity.
+        InputError: the directory holds anything but results with this hash.
     """
     if not directory.exists():
         return set()
@@ -200,8 +198,8 @@ def _check_directory(directory: Path, identity: str) -> None:
     """Raise an InputError if a directory holds anything but results of one run, sweep or search.
 
     Args:
-        directory: the results directory, which may be missing. identity: hash of everything on which the results
-        depend; the manifest must have the same hash.
+        directory: the results directory, which may be missing. identity: the hash that the manifest must
+        have.
     """
     if (directory / MANIFEST).exists():
         existing = str(read_manifest(directory).get("identity", ""))
@@ -222,8 +220,8 @@ def _check_directory(directory: Path, identity: str) -> None:
 def stored_rows(directory: str | Path) -> pd.DataFrame:
     """The rows in a results directory as a tidy data frame, one line for each point and replicate.
 
-    Points of a finished sweep are in the sweep's order, others in the order of their completion. The replicates of each
-    point are in ascending order.
+    The points of a finished sweep are in the sweep's order. The points of an unfinished sweep are in the order in which
+    they finished. The replicates of each point are in ascending order.
 
     Raises:
         InputError: the directory holds no results of a run or a sweep.
@@ -237,7 +235,7 @@ def stored_rows(directory: str | Path) -> pd.DataFrame:
         return frame
     if not {"scenario", "replicate"} <= set(frame):
         raise InputError(
-            f"{directory}: holds a study that is no run and no sweep; its tables (*.csv) say what it found"
+            f"{directory}: holds a study that is no run and no sweep; the tables (*.csv) there have the results"
         )
     first = pd.factorize(frame["scenario"])[0]
     frame = frame.assign(_first=first).drop_duplicates(["scenario", "replicate"], keep="last")
@@ -245,7 +243,7 @@ def stored_rows(directory: str | Path) -> pd.DataFrame:
 
 
 def _table(directory: Path) -> pd.DataFrame:
-    """The rows of a directory that has only the table, such as a published study; empty before the first replicate."""
+    """The rows of a directory with only the table, such as a published study. Without a table the result is empty."""
     path = directory / TABLE
     try:
         return pd.read_parquet(path) if path.exists() else pd.DataFrame()
@@ -254,13 +252,13 @@ def _table(directory: Path) -> pd.DataFrame:
 
 
 def _frame(directory: Path, wanted: Callable[[Row], bool] = lambda row: True) -> pd.DataFrame:
-    """The rows for which `wanted` is true as a data frame, in the order of the lines, read piece by piece."""
+    """A data frame of the rows for which `wanted` is true, in the order of the lines."""
     rows = filter(wanted, read_rows(directory))
     pieces = [pd.DataFrame(chunk) for chunk in iter(lambda: list(islice(rows, CHUNK)), [])]
     if len(pieces) < 2:
         return pieces[0] if pieces else pd.DataFrame([])
     columns = list(dict.fromkeys(name for piece in pieces for name in piece.columns))
-    # a column that has no value in a piece is dropped there, since it would change the type of the whole column
+    # an empty column of a piece is dropped; it would change the type of the whole column
     filled = [piece.dropna(axis="columns", how="all") for piece in pieces]
     return pd.concat(filled, ignore_index=True).reindex(columns=columns)
 
@@ -269,14 +267,14 @@ def write_manifest(
     directory: Path, base: Scenario, *, name: str, identity: str, replicates: int, packages: Mapping[str, str],
     extra: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:  # fmt: skip
-    """Write the manifest of a results directory: the scenario in full, its hash, the seed and the versions.
+    """Write the manifest, which states what was run. It has the whole scenario, the hash, the seed and the versions.
 
     Args:
         directory: the results directory. base: the scenario. name: name of the results. identity: hash of the run,
         sweep or search. replicates: number of replicates of each point. packages: versions of the plug-ins that are
-        used. extra: further entries of a sweep or a search, such as its axes, and its kind in place of "run".
+        used. extra: further entries of a sweep or search, such as axes. The entry "kind" replaces "run".
     """
-    # kind, axes and plots as for the run of a single scenario; `extra` has those of a sweep or a search
+    # kind, axes and plots are for the run of one scenario; a sweep or a search replaces these entries
     content = {
         "identity": identity,
         "model_version": MODEL_VERSION,
@@ -300,7 +298,7 @@ def write_manifest(
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
-    """The manifest of a results directory as a tree of keys; InputError if it cannot be read."""
+    """The manifest of a results directory as a tree of keys. A manifest that cannot be read raises an InputError."""
     try:
         content = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -311,13 +309,13 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 
 def load_statements(directory: str | Path) -> list[dict[str, PrivacyBound]]:
-    """For each row that `load_results` returns, in the same order, its complete privacy statements, by the column that
-    holds their ε. A row that an earlier version wrote without its statements has none.
+    """The complete privacy statements of all rows, in the order of `load_results`. A statement is a bound of ε with δ
+    and conditions. Each row has a dict from column to statement. The dict is empty for a row without statements.
 
     directory: the results directory.
 
     Raises:
-        InputError: the directory holds no results, or they are damaged.
+        InputError: the directory holds no results, or the results are damaged.
     """
     rows, terms_of = stored_rows(directory), read_terms(Path(directory))
     statements = []
@@ -331,7 +329,7 @@ def load_statements(directory: str | Path) -> list[dict[str, PrivacyBound]]:
 
 
 def read_rows(directory: Path) -> Iterator[Row]:
-    """Yields all rows of a directory, without a half-written last line; none where there are no rows yet."""
+    """Yields all rows of a directory. A half-written last line is left out."""
     path = directory / ROWS
     if path.exists():
         try:
@@ -342,11 +340,8 @@ def read_rows(directory: Path) -> Iterator[Row]:
 
 
 def _lines(file: IO[bytes], path: Path) -> Iterator[Line]:
-    """Yields every line of an open file of rows: where it begins, its length in bytes, and its row as a dict. A
-    half-written last line is left out; a damaged line raises an InputError.
-
-    Args:
-        file: opened for reading. path: names the file in errors.
+    """Yields every line of an open file of rows. A half-written last line is left out. A damaged line raises an
+    InputError, which names the file by `path`.
     """
     offset = 0
     file.seek(0)
@@ -364,8 +359,8 @@ def _lines(file: IO[bytes], path: Path) -> Iterator[Line]:
 
 
 def _is_row(row: object) -> bool:
-    """Whether a value read from a line is a row: a mapping with a text "scenario" (the point) and a whole number
-    "replicate", in which no cell is a list or a mapping, and no finite float is above 1e150 in size.
+    """Whether a value is a row: a mapping with a text "scenario" (the point) and a whole number "replicate". No cell
+    may be a list or a mapping. No finite float may be above 1e150 in size.
     """
     if not isinstance(row, dict) or type(row.get("scenario")) is not str or type(row.get("replicate")) is not int:
         return False

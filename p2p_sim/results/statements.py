@@ -1,4 +1,4 @@
-"""Terms of privacy statements on disk: the conditions of the rows' values of ε. Each set is stored once."""
+"""Terms on disk. Terms are the privacy statements about a row's ε, without numbers. Equal terms are stored once."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ STATEMENTS = "statements.jsonl"
 
 
 def read_lines(path: Path) -> list[Any]:
-    """The values in a file of JSON lines; a half-written last line is left out. If there is no file, there are none.
+    """The values in a file of JSON lines. A half-written last line is left out. A missing file gives an empty list.
 
     Raises:
         InputError: the file is damaged.
@@ -25,10 +25,9 @@ def read_lines(path: Path) -> list[Any]:
 
 
 def read_terms(directory: Path) -> dict[str, Terms]:
-    """The privacy statements behind the rows' values of ε, without the numbers, in two levels: by the name that a row
-    has in its column `statement`, and then by column of ε. A statement has the observer, the conditions and the basis.
-    If it is about a paper's ε that does not apply, it has the reason instead. The result is empty if an earlier version
-    wrote the directory.
+    """The terms in a results directory, by name. A row has this name in column `statement`. Terms map each column of ε
+    to the observer, the conditions and the basis (how ε was computed). For a paper's ε that does not apply, the column
+    has the reason instead. The result is empty if the file is missing.
 
     Raises:
         InputError: the file is damaged.
@@ -46,10 +45,8 @@ def read_terms(directory: Path) -> dict[str, Terms]:
 
 
 def _whole(terms: Terms) -> bool:
-    """Whether a row's statements, read from a file, are complete: each column must have conditions with an identifier
-    and a text, or, where a paper's bound does not apply, the reason.
-
-    terms: by column of ε, a mapping with "conditions" or "not_applicable".
+    """Whether terms that were read from a file are complete. Each column of ε must have "conditions", each with an
+    identifier and a text. If a paper's bound does not apply, the column must have a text in "not_applicable".
     """
     return all(
         "text" in column["not_applicable"]
@@ -60,7 +57,7 @@ def _whole(terms: Terms) -> bool:
 
 
 def write_terms(directory: Path, frame: pd.DataFrame) -> None:
-    """Write the file of conditions anew, with only those to which the rows `frame` refer, in the order of the rows."""
+    """Write the file of terms anew, with only the terms of the rows `frame`, in the order of the rows."""
     terms = read_terms(directory)
     names = dict.fromkeys(frame["statement"]) if "statement" in frame else {}
     lines = [{"statement": name, "columns": terms[name]} for name in names if name in terms]

@@ -1,4 +1,4 @@
-"""Inputs of the private estimators: checks and clipping of rows, and groups of features with their importance."""
+"""Inputs of the private estimators: checks and clipping of rows, and groups of features."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 
 
 def clip_rows(rows: Floats, norm: float = 1.0) -> Floats:
-    """The rows (n, d), each scaled down to Euclidean norm `norm` if it is longer.
+    """The rows (n, d). A row that is longer than `norm` in Euclidean norm is scaled down to `norm`.
 
     >>> clip_rows(np.array([[3.0, 4.0], [0.3, 0.4]])).round(6).tolist()
     [[0.6, 0.8], [0.3, 0.4]]
@@ -23,11 +23,10 @@ def clip_rows(rows: Floats, norm: float = 1.0) -> Floats:
 
 
 def read_rows(estimator: Any, features: ArrayLike) -> Floats:
-    """The features as float64 rows (n, d); raises ValueError if a value is NaN or infinite.
+    """The features as float64 rows (n, d). A value that is NaN or infinite raises ValueError.
 
     Args:
-        estimator: a fitted scikit-learn estimator; the rows must have as many features as it was fitted with. features:
-        array-like (n, d).
+        estimator: a scikit-learn estimator that was fitted on rows of d features. features: array-like (n, d).
     """
     from sklearn.utils.validation import validate_data
 
@@ -35,15 +34,15 @@ def read_rows(estimator: Any, features: ArrayLike) -> Floats:
 
 
 class SignedRows(NamedTuple):
-    """Examples of two classes: features (n, d), and labels (n,) as ±1, where +1 is the class that sorts last."""
+    """Examples of two classes: features (n, d) and labels (n,), which are ±1. The class that sorts last is +1."""
 
     rows: Floats
     signs: Floats
 
 
 def read_examples(estimator: Any, features: ArrayLike, labels: ArrayLike) -> SignedRows:
-    """The features and labels with which an estimator is to be fitted, checked: rows (n, d), and labels (n,) as ±1,
-    where +1 is the class that sorts last. Sets the estimator's `classes_` to the two classes.
+    """Check features and labels that an estimator is to learn from. Return rows (n, d) and labels (n,), which are ±1.
+    The class that sorts last is +1. The estimator's `classes_` is set to the two classes.
 
     Args:
         estimator: the scikit-learn estimator. features: array-like (n, d). labels: (n,) of two classes.
@@ -68,7 +67,7 @@ def read_examples(estimator: Any, features: ArrayLike, labels: ArrayLike) -> Sig
 
 
 def _finite(rows: Floats) -> Floats:
-    """The given rows (n, d); raises ValueError if a value is NaN or infinite."""
+    """The given rows (n, d). A value that is NaN or infinite raises ValueError."""
     bad = ~np.isfinite(rows).all(axis=1)
     if bad.any():
         raise ValueError(f"features: row {int(np.argmax(bad))} holds NaN or inf; every value must be finite")
@@ -84,10 +83,10 @@ def check_positive(**values: float) -> None:
 
 @dataclass(frozen=True)
 class FeatureGroups:
-    """K disjoint groups of features, with the importance of each group; all of this is public.
+    """K disjoint groups of features, with the importance of each group. All fields are public.
 
     members: (K,) feature indices of each group.
-    importance: (K,) q_k > 0, which sum to 1.
+    importance: (K,) q_k > 0, with sum 1.
     norm_bounds: (K,) norms B_k > 0. A row's features in group k are clipped to norm B_k, then multiplied by q_k/B_k.
     """
 
@@ -104,18 +103,17 @@ class FeatureGroups:
         importance: Sequence[float] | None,
         norm_bound: float | Sequence[float],
     ) -> "FeatureGroups":
-        """The stated groups of features, or else `n_groups` groups of consecutive features, equal in size if possible.
+        """The stated groups of features. Without stated groups, consecutive features form `n_groups` similar groups.
 
         Args:
             num_features: number d of features. n_groups: used only if `groups` is None; at most d groups are made.
             groups: feature indices of each of K groups. importance: (K,) q_k > 0, the largest norm of a row's features
-            in group k after scaling; None: 1/K for each. norm_bound: public norms B_k > 0 to which a row's features in
-            each group are clipped: one number for all groups, or (K,).
+            in group k after scaling; None: 1/K for each. norm_bound: public norms B_k > 0, at which a row's features in
+            group k are clipped; one number for all groups, or (K,).
 
         Raises:
-            ValueError: `n_groups` is below 1; groups overlap, are empty or name features that do not exist; importance
-                does not sum to 1, has another length or a value that is not above 0; there are not one or K norm
-                bounds, or one is not above 0 and finite.
+            ValueError: a group is empty, overlaps another group or has an unknown feature; `n_groups`, importance or a
+                norm bound is out of its range or has a wrong length.
         """
         if groups is None:
             if n_groups < 1:
@@ -129,7 +127,7 @@ class FeatureGroups:
             raise ValueError(f"importance = {list(shares)}: needs a value above 0 for each of the {count} groups")
         if abs(sum(shares) - 1.0) > 1e-9:
             raise ValueError(f"importance = {list(shares)}: must sum to 1, not to {sum(shares):g}")
-        # norm bounds: one for all groups, or one each
+        # one norm bound for all groups, or a norm bound for each group
         norms = np.asarray(norm_bound, dtype=np.float64)
         if norms.shape not in ((), (count,)):
             raise ValueError(f"norm_bound = {norm_bound}: needs one value, or one for each of the {count} groups")
@@ -139,9 +137,8 @@ class FeatureGroups:
         return cls(members, shares, bounds)
 
     def scaled(self, rows: Floats) -> list[Floats]:
-        """Split rows (n, d) by groups of features, into K arrays (n, d_k) for groups of d_k features. A row's features
-        in group k are clipped to the group's norm bound B_k, then multiplied by q_k/B_k, where q_k is the group's
-        importance. So each part of a row has norm at most q_k.
+        """Split rows (n, d) into K arrays (n, d_k), where group k has d_k features. A row's features in group k are
+        clipped to the norm bound B_k, then multiplied by q_k/B_k (q_k: importance). Their norm is then at most q_k.
         """
         return [
             q * clip_rows(rows[:, list(group)] / bound)
@@ -150,7 +147,7 @@ class FeatureGroups:
 
 
 def check_public(importance: Sequence[float] | None, declared: bool) -> None:
-    """Raise ValueError if importance is given but not declared public. Public means: not computed from the data."""
+    """Raise ValueError if importance is given but not declared public (not computed from the data)."""
     if importance is not None and not declared:
         raise ValueError(
             "importance: must come from outside the data, else ε fails; set importance_is_public = true if it does "
@@ -159,7 +156,7 @@ def check_public(importance: Sequence[float] | None, declared: bool) -> None:
 
 
 def _check_members(members: tuple[tuple[int, ...], ...], num_features: int) -> None:
-    """Raise ValueError if there is no group, a group is empty, a feature is named twice, or one does not exist."""
+    """Raise ValueError for an empty group, no group at all, a feature in two groups, or an unknown feature."""
     if not members or not all(members):
         raise ValueError("groups: there must be at least one, and none may be empty")
     everything = [i for group in members for i in group]

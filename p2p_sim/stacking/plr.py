@@ -11,15 +11,15 @@ from p2p_sim.privacy.rivals import ObjectivePerturbation, calibrate_perturbation
 from p2p_sim.stacking.clipped_rows import Floats, check_positive, clip_rows, read_examples, read_rows
 
 GRADIENT = 1e-10
-"""Largest norm of the gradient that counts as 0; for large weights rounding allows more."""
+"""Largest norm of a gradient that counts as 0. For large weights, rounding errors allow a larger norm."""
 _ROUNDING = 1e-14
-"""Rounding error of a gradient, relative to the terms that cancel in it."""
+"""Rounding error of a gradient, as a share of the size of its terms."""
 _MOST_STEPS = 200
-"""Largest number of Newton steps; if they do not converge, the numbers are too large."""
+"""Largest number of Newton steps."""
 
 
 def draw_noise(dimension: int, scale: float, rng: np.random.Generator, count: int = 1) -> Floats:
-    """Draw `count` noise vectors b, (count, dimension), from `rng`. Each has the probability density ∝ e^(-|b|/scale).
+    """Draw `count` noise vectors b, (count, dimension), from `rng`. Their density is ∝ e^(-|b|/scale).
 
     The norm has the law Gamma(dimension, scale), and the direction is uniform.
     """
@@ -30,10 +30,10 @@ def draw_noise(dimension: int, scale: float, rng: np.random.Generator, count: in
 
 @dataclass(frozen=True)
 class PerturbedObjective:
-    """The objective (1/n) Σᵢ ln(1 + e^(-w·zᵢ)) + b·w/n + (Δ/2)|w|² + (λ/2)|w - u|², strongly convex in the weights w.
+    """The objective (1/n) Σᵢ ln(1 + e^(-w·zᵢ)) + b·w/n + (Δ/2)|w|² + (λ/2)|w - u|² of the weights w.
 
     signed_rows: (n, d) zᵢ = yᵢ xᵢ, for n rows xᵢ with labels yᵢ = ±1. l2: λ > 0. extra_l2: Δ ≥ 0. prior: (d,) u. The
-    noise b (d,) is an argument of the methods.
+    methods take the noise b (d,) as an argument.
     """
 
     signed_rows: Floats
@@ -42,8 +42,8 @@ class PerturbedObjective:
     prior: Floats
 
     def gradient(self, weights: Floats, noise: Floats) -> Floats:
-        """The gradient of the objective at the weights w (d,). The noise b only adds a constant to it. For one noise
-        vector (d,) the result is (d,); for m noise vectors (m, d) at the same weights it is (m, d), a row for each.
+        """The gradient of the objective at the weights w (d,). The result has the shape of the noise b: (d,), or (m, d)
+        for m noise vectors.
         """
         rows = self.signed_rows
         pull = _sigmoid(-(rows @ weights)) @ rows
@@ -54,9 +54,9 @@ class PerturbedObjective:
         """The minimiser (d,) for one noise vector b (d,), found by damped Newton steps.
 
         Raises:
-            ArithmeticError: no convergence. Since the objective is strongly convex, only too large numbers cause this.
+            ArithmeticError: no convergence. The objective is strongly convex, so only too large numbers cause this.
         """
-        # the minimiser without the rows
+        # begin at the minimiser of the objective without the rows
         n, curvature, norm = len(self.signed_rows), self.l2 + self.extra_l2, np.linalg.norm
         weights = np.asarray((self.l2 * self.prior - noise / n) / curvature)
         gradient = self.gradient(weights, noise)
@@ -67,8 +67,7 @@ class PerturbedObjective:
                 return weights
             step = self._newton_step(weights, gradient)
             length = 1.0
-            # For short enough steps a Newton step times `length` shortens the gradient by a share of approximately
-            # `length`.
+            # a short step, `length` times the Newton step, shortens the gradient by about the share `length`
             while length > 1e-12:
                 new = weights + length * step
                 gradient = self.gradient(new, noise)
@@ -84,11 +83,9 @@ class PerturbedObjective:
         )
 
     def _newton_step(self, weights: Floats, gradient: Floats) -> Floats:
-        """The Newton step (d,): -H⁻¹ times the gradient, with the Hessian H = Zᵀ diag(p(1-p)) Z/n + (λ+Δ)I. Z (n, d)
-        has the rows zᵢ = yᵢ xᵢ, and p (n,) the values 1/(1 + e^(-w·zᵢ)), the model's probabilities of the true labels.
-
-        Args:
-            weights: (d,) w, where the step begins. gradient: (d,) of the objective at w.
+        """The Newton step (d,) at the weights w: -H⁻¹ times the gradient. The Hessian is
+        H = Zᵀ diag(p(1-p)) Z/n + (λ+Δ)I. Z (n, d) has the rows zᵢ = yᵢ xᵢ. p (n,) has the model's probabilities
+        1/(1 + e^(-w·zᵢ)) of the labels.
         """
         from scipy.linalg import cho_factor, cho_solve
 
@@ -106,10 +103,10 @@ def _sigmoid(scores: Floats) -> Floats:
 
 
 class PrivateBinaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of the private classifiers of two classes, which predict by the sign of `decision_function`."""
+    """Base of the private classifiers of two classes. The sign of `decision_function` gives the class."""
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """The scores (n,) of the rows X (n, d): above 0 for the second of `classes_`."""
+        """The scores (n,) of the rows X (n, d). A score above 0 means the second of `classes_`."""
         raise NotImplementedError
 
     def predict(self, X: ArrayLike) -> NDArray[np.generic]:
@@ -118,41 +115,39 @@ class PrivateBinaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return np.asarray(self.classes_[(scores > 0.0).astype(int)])
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """The probabilities (n, 2) of the two classes for the rows X (n, d); due to noise they are not calibrated."""
+        """The probabilities (n, 2) of both classes for the rows X (n, d). Noise makes these probabilities inexact."""
         scores = self.decision_function(X)
         return np.stack([_sigmoid(-scores), _sigmoid(scores)], axis=1)
 
     def __sklearn_tags__(self) -> object:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        # with a few dozen rows, as scikit-learn's checks have, the noise at ε = 1 hides most of what can be learned
+        # scikit-learn's checks have few rows; there the noise at ε = 1 hides most of what can be learned
         tags.classifier_tags.poor_score = True
         return tags
 
 
 @dataclass(eq=False, repr=False)
 class PrivateLogisticRegression(PrivateBinaryClassifier):
-    """Logistic regression with ε-differentially private weights, which protect features too (PLR; Yao et al. 2019,
-    Algorithm 1).
+    """Logistic regression with ε-differentially private weights (PLR; Yao et al. 2019, Algorithm 1).
 
-    The weights w minimise (1/n) Σᵢ ln(1 + e^(-yᵢ w·xᵢ)) + b·w/n + (Δ/2)|w|² + (λ/2)|w - u|² over n rows xᵢ of d
-    features with labels yᵢ = ±1. For the law of the noise b, the value of Δ and the proof of privacy, see
-    `p2p_sim/privacy/rivals/objective_perturbation`. Each row is clipped by itself; no scale depends on the data. There
-    is no intercept, because the proof needs a penalty on every weight: add a constant column if you need an intercept.
-    The number n and the two classes count as public.
+    ε protects labels and features. The rows xᵢ have d features and labels yᵢ = ±1. The weights w minimise
+    (1/n) Σᵢ ln(1 + e^(-yᵢ w·xᵢ)) + b·w/n + (Δ/2)|w|² + (λ/2)|w - u|². The noise b, the value of Δ and the proof are in
+    `p2p_sim/privacy/rivals/objective_perturbation`. No scale depends on the data. The proof needs a penalty on every
+    weight, so there is no intercept: add a constant column instead. The number n and the two classes are public.
 
     Args:
         epsilon: ε > 0; infinite: no noise.
-        l2: λ > 0, weight of the penalty beside the mean loss.
-        norm_bound: public norm, above 0: rows are clipped to it, then divided by it.
-        prior: (d,) u, towards which the weights are drawn: `coef_` of another owner's released model with the same
-            norm_bound. None: 0.
-        tight: whether to calibrate by the sharper proof, with less noise; False: as in Yao et al. 2019.
+        l2: λ > 0, the weight of the penalty.
+        norm_bound: public norm, above 0. Rows are clipped to this norm, then divided by this number.
+        prior: (d,) u, towards which the weights are pulled; None: 0. An example is `coef_` of another owner's released
+            model with the same norm_bound.
+        tight: True: a sharper proof allows less noise. False: the noise of Yao et al. 2019.
         random_state: None, a seed or a NumPy Generator.
 
     Attributes:
         coef_: (1, d) weights for clipped rows divided by norm_bound. classes_: (2,).
-        perturbation_: noise and Δ. privacy_: the `PrivacyBound`, adjacency "example".
+        perturbation_: noise and Δ. privacy_: the `PrivacyBound`; neighbouring data sets differ in one row.
     """
 
     epsilon: float = 1.0
@@ -184,7 +179,7 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """The scores w·x (n,) of the rows X (n, d) after clipping: above 0 for the second of `classes_`."""
+        """The scores w·x (n,) of the clipped rows X (n, d). A score above 0 means the second of `classes_`."""
         check_is_fitted(self)
         return np.asarray(clip_rows(read_rows(self, X) / self.norm_bound) @ self.coef_[0])
 
@@ -198,12 +193,11 @@ def train(
     prior: Floats,
     group: int = 0,
 ) -> Floats:
-    """Train one model by objective perturbation; returns its private weights (d,).
+    """Train one model by objective perturbation, and return the private weights (d,).
 
     Args:
         rows: (n, d), of norm at most `perturbation.norms[group]`. signs: (n,) labels ±1.
-        perturbation: noise and regularisation. rng: draws the noise. prior: (d,) u, towards which the weights are
-            drawn.
+        perturbation: noise and regularisation. rng: draws the noise. prior: (d,) u; the weights are pulled towards u.
         group: index of the model in `perturbation`.
     """
     objective = PerturbedObjective(rows * signs[:, None], perturbation.l2[group], perturbation.extra_l2[group], prior)

@@ -1,4 +1,4 @@
-"""Many experiments: expand axes, run in parallel, keep every finished row."""
+"""Many experiments: points from the axes of a sweep, parallel runs, and rows that are kept at once."""
 
 from p2p_sim.base.late_names import late
 

@@ -1,4 +1,4 @@
-"""The catalogue of shipped scenarios and sweeps: what each shows and needs, and the papers on which it rests."""
+"""The catalogue of shipped scenarios and sweeps: the purpose, the needs and the papers of each file."""
 
 import copy
 import re
@@ -40,8 +40,8 @@ PROJECT = "p2p_sim"
 class Reference:
     """One entry of a bibliography.
 
-    key, type: the entry's key and type in BibTeX. fields: the values by name; authors are a list. used: the settings,
-    as "key = value", of scenarios that rest on the reference.
+    key, type: as in BibTeX. fields: the values by name; authors are a list. used: the settings, as "key = value", that
+    the reference describes.
     """
 
     key: str
@@ -50,7 +50,7 @@ class Reference:
     used: tuple[str, ...]
 
     def bibtex(self) -> str:
-        """The entry as BibTeX, in UTF-8; the title keeps its capital letters."""
+        """The entry as BibTeX. Double braces keep the title's capital letters."""
         lines = []
         for name, value in self.fields.items():
             text = " and ".join(value) if isinstance(value, list) else str(value)
@@ -60,7 +60,7 @@ class Reference:
 
 @cache
 def references() -> dict[str, Reference]:
-    """All references in `papers.toml`, by their BibTeX key: the project first, then papers."""
+    """All references in `papers.toml` by BibTeX key: first the project, then papers."""
     entries = {}
     for key, entry in tomllib.loads(TABLE.read_text(encoding="utf-8")).items():
         if isinstance(entry, dict):
@@ -74,18 +74,15 @@ def references() -> dict[str, Reference]:
 
 
 def cited(scenarios: "Iterable[Scenario]") -> dict[str, list[str]]:
-    """BibTeX keys, each with the scenarios' settings that rest on it. The first is this simulator's own key, with no
-    settings; then come the keys of the papers behind the scenarios. A setting is a text such as "mechanism.kind =
-    label_exchange". Kinds of plug-ins rest on no paper.
+    """BibTeX keys of the papers behind scenarios, each with the settings that the paper describes. A setting is a text
+    such as "mechanism.kind = label_exchange". The first key is the simulator's own key, without settings.
     """
     return {PROJECT: [], **behind(scenario.model_dump(mode="json") for scenario in scenarios)}
 
 
 def behind(trees: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """BibTeX keys of the papers on which scenarios rest. Each comes with those settings of the scenarios that are taken
-    from the paper, as texts such as "mechanism.kind = label_exchange".
-
-    trees: the scenarios, each as a nested mapping of keys to values.
+    """BibTeX keys of the papers behind scenarios, each with the settings that the paper describes. A setting is a text
+    such as "mechanism.kind = label_exchange". `trees` are the scenarios as nested mappings.
     """
     settings = {line for tree in trees for line in _settings(tree)}
     shared = {key: [line for line in reference.used if line in settings] for key, reference in references().items()}
@@ -93,7 +90,7 @@ def behind(trees: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 def check_paper(key: str) -> str:
-    """Return `key` if it is the BibTeX key of a paper; else raise an InputError that lists these keys."""
+    """Return `key`, the BibTeX key of a paper. An unknown key raises an InputError that lists the known keys."""
     papers = [reference for reference in references() if reference != PROJECT]
     if key not in papers:
         raise InputError(f"--paper {key}: must be one of {', '.join(papers)}")
@@ -101,10 +98,10 @@ def check_paper(key: str) -> str:
 
 
 def _settings(tree: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """Yields a text "key = value" for each key of a nested mapping whose value is a text; the key is dotted.
+    """Yields "key = value" for each text in a nested mapping. Keys are dotted.
 
     Args:
-        tree: the mapping. path: what stands before its keys in the dotted keys, such as "mechanism."; empty at the top.
+        tree: the mapping. path: the beginning of the dotted keys, such as "mechanism."; empty at the top.
     """
     for name, value in tree.items():
         if isinstance(value, Mapping):
@@ -115,17 +112,15 @@ def _settings(tree: Mapping[str, Any], path: str = "") -> Iterator[str]:
 
 Tree = dict[str, Any]
 DATA_SET, PLUG_IN, DEEP = "data set ", "plug-in ", "extra [deep]"
-"""Beginnings of the texts in `Entry.needs`: a name follows the first two; the third is a whole text."""
+"""Texts in `Entry.needs`: a name follows the first two texts, but not the third."""
 
 
 @dataclass(frozen=True)
 class Entry:
     """A shipped file.
 
-    name: the name to give to `p2p-sim run`, or to `p2p-sim sweep` if it is a sweep. shows: its purpose, from the
-    leading comment.
-    needs: data sets, extras, plug-ins or a GPU; empty if it runs as it is. papers: BibTeX keys of the papers on which
-    it rests.
+    name: the name for `p2p-sim run` or, for a sweep, `p2p-sim sweep`. shows: the purpose, from the leading comment.
+    needs: data sets, extras, plug-ins or a GPU; empty if nothing is needed. papers: BibTeX keys.
     """
 
     name: str
@@ -137,16 +132,15 @@ class Entry:
 
 
 def catalogue(paper: str | None = None) -> list[Entry]:
-    """All shipped files, or those that rest on one paper: scenarios, then sweeps, each sorted by name."""
+    """All shipped files, or only the files that use one paper. Scenarios come before sweeps, both sorted by name."""
     chosen = (entry for entry in _entries() if paper is None or paper in entry.papers)
     return sorted(chosen, key=lambda entry: (entry.sweep, entry.name))
 
 
 def is_here(need: str) -> bool | None:
-    """Whether something that a shipped file needs is on this machine: the files of a data set, an installed plug-in, or
-    PyTorch for the extra [deep]. None if only a run can tell, as for a GPU.
+    """Whether this machine has what a shipped file needs. None if only a run can tell, as for a GPU.
 
-    need: a text such as "data set mnist", "plug-in NAME" or "extra [deep]".
+    need: a text such as "data set mnist", "plug-in NAME" or "extra [deep]" (PyTorch).
     """
     if need.startswith(DATA_SET):
         directories = tuple(filter(None, [data_directory()]))
@@ -157,9 +151,7 @@ def is_here(need: str) -> bool | None:
 
 
 def _entries() -> Iterator[Entry]:
-    """Yields an entry for every shipped scenario and sweep: its name and path, whether it is a sweep, what it shows
-    (from the comment with which the file begins), what it needs, and the papers behind it.
-    """
+    """Yields an entry for every shipped scenario and sweep."""
     for name, path in shipped().items():
         tree = read_toml(path)
         variants = list(_variants(path, tree))
@@ -175,7 +167,7 @@ def _entries() -> Iterator[Entry]:
 
 
 def shows(text: str) -> str:
-    """The comment with which a file begins, in one line, up to the word "Needs".
+    """The comment at the beginning of a file, in one line, up to the word "Needs".
 
     >>> shows("# A table.\\n# Two lines. Needs a file.\\nname = 1\\n# Not this.")
     'A table. Two lines.'
@@ -185,9 +177,9 @@ def shows(text: str) -> str:
 
 
 def _variants(path: Path, tree: Tree) -> Iterator[Tree]:
-    """Yields scenarios, as nested mappings, that together have every setting of a shipped file. For a scenario's file
-    it is this scenario alone. For a sweep, each yielded scenario is the base scenario with one value of a single axis;
-    all other axes are as in the base. Combinations of values are not yielded.
+    """Yields scenarios, as nested mappings, that together have every setting of a shipped file. A scenario's file gives
+    only its own scenario. A sweep gives the base scenario with one value of one axis at a time. Combinations are left
+    out.
 
     Args:
         path: the file's path. tree: its content.
@@ -199,7 +191,7 @@ def _variants(path: Path, tree: Tree) -> Iterator[Tree]:
         return
     for key, value in tree.get("set", {}).items():
         set_key(base, key, value)
-    # only one axis varies at a time, since a combination of values needs nothing that no single value needs
+    # one axis varies at a time, because a combination of values needs nothing more than its single values
     for axis in tree["axes"]:
         keys = axis.get("keys") or [axis["key"]]
         for value in axis.get("values", ()):
@@ -212,8 +204,7 @@ def _variants(path: Path, tree: Tree) -> Iterator[Tree]:
 
 
 def _needs(path: Path, tree: Tree) -> Iterator[str]:
-    """Yields what a scenario needs besides p2p-sim, as texts: "data set NAME", "extra [deep]" for a convolutional
-    network, "a GPU", or "plug-in NAME".
+    """Yields what a scenario needs besides p2p-sim: "data set NAME", "extra [deep]", "a GPU" or "plug-in NAME".
 
     Args:
         path: the shipped file's path. tree: the scenario as a nested mapping.
@@ -233,7 +224,7 @@ def _needs(path: Path, tree: Tree) -> Iterator[str]:
 
 
 def keys_within(node: object) -> Iterator[tuple[str, Any]]:
-    """Yields every key of the mappings in a tree of mappings and lists, at any depth, with its value."""
+    """Yields every key and value of a tree of mappings and lists, at any depth."""
     if isinstance(node, Mapping):
         yield from node.items()
         node = list(node.values())

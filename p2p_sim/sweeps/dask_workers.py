@@ -1,4 +1,4 @@
-"""Workers of a Dask cluster, on this or other machines; each may end at any moment."""
+"""Workers of a Dask cluster, on this or other machines. Any worker may end at any moment."""
 
 import functools
 import importlib.metadata
@@ -26,10 +26,9 @@ class OtherModelError(Exception):
 
 
 def versions() -> Versions:
-    """Versions on which rows may depend, by name: of p2p-sim, its model, Python, libraries and plug-ins in this
-    process.
+    """The versions on which rows may depend, by name: p2p-sim, the model, Python, libraries and plug-ins.
 
-    The simulator is imported too, so that no task waits for this import.
+    This call also imports the simulator, so that no task waits for the import.
     """
     import p2p_sim.replicate.run  # noqa: F401
     from p2p_sim.base import codes
@@ -51,16 +50,16 @@ def compare(
     answers: Mapping[str, Versions | BaseException],
     packages: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Compare the versions of workers with those of this process, and warn of libraries that differ.
+    """Compare the versions of workers and of this process. Libraries that differ cause a warning.
 
     Args:
         where: address of the scheduler, for messages.
         here: versions of this process.
-        answers: by address, the versions of a worker, or the error that was raised when it was asked.
-        packages: plug-ins that are needed; versions of other plug-ins do not matter.
+        answers: by address, the versions of a worker, or the error that the question raised.
+        packages: the plug-ins that are needed. Other plug-ins are ignored.
 
     Raises:
-        InputError: a worker lacks the simulator or a needed plug-in, or has another version of either.
+        InputError: a worker lacks the simulator or a needed plug-in, or has another version.
     """
     needed = {f"plug-in {name}{code}" for name in packages for code in ("", " with code")}
     here = {name: version for name, version in here.items() if not name.startswith("plug-in ") or name in needed}
@@ -78,13 +77,12 @@ def compare(
 
 
 def perform_there(perform: Perform, batch: Batch, model_version: int) -> list[Done]:
-    """The results of a batch of tasks, in a form that can be sent to another process. This is called on a worker, which
-    computes with one numerical thread.
+    """The results of a batch of tasks, in a form that can be sent to another process. A worker calls this function.
 
     Args:
-        perform: takes the batch and returns a result for each task, a row or an error. batch: tasks, each one replicate
-        of one setting. model_version: of the process that sent the batch. It is compared here, because the worker may
-        have joined after the versions of all workers were compared.
+        perform: takes the batch and returns a result for each task. batch: tasks; each task is one replicate of one
+        setting. model_version: the version of the process that sent the batch. The worker may have joined late, so the
+        version is compared here again.
 
     Raises:
         OtherModelError: the worker has another model version.
@@ -99,7 +97,7 @@ def perform_there(perform: Perform, batch: Batch, model_version: int) -> list[Do
 def _one_thread() -> None:
     """Limit this process to one numerical thread for good.
 
-    It is not enough that each replicate sets a limit and lifts it, because all threads of a worker share the limit.
+    A replicate sets a limit too, but lifts it at the end. All threads of a worker share one limit.
     """
     from threadpoolctl import threadpool_limits
 
@@ -109,26 +107,26 @@ def _one_thread() -> None:
 
 
 _IN_FLIGHT = 2
-"""Largest number of unfinished batches that are handed out, for each thread of the workers."""
+"""Largest number of unfinished batches for each thread of the workers."""
 _LOOK_S = 1.0
-"""Seconds between two looks at the scheduler and its workers."""
+"""Seconds between two looks at the scheduler and the workers."""
 _AGAIN_S = 0.2
-"""Seconds until the workers are asked again if one of them did not answer."""
+"""Seconds until all workers are asked again after a worker did not answer."""
 _ANSWER_S = 10.0
-"""Seconds within which the scheduler must list its workers, and within which a finished result must arrive."""
+"""Longest time in seconds for the scheduler's list of workers, and for the transfer of a finished result."""
 
 
 @dataclass
 class DaskWorkers:
     """Runs batches on the workers of a Dask scheduler that somebody else started.
 
-    Dask sends a batch whose worker died to another worker, at most `allowed-failures` times (3 by default). It counts a
-    death against every batch of the dead worker. So the tasks of batches that exceed the limit run again after all
-    others, one at a time and alone; a task that then exceeds the limit again is given up.
+    If a worker dies, Dask sends the worker's batches to other workers. Dask counts the death against all these batches.
+    A batch may exceed the limit of deaths, `allowed-failures` (3 by default). The tasks of such a batch run again at
+    the end, one at a time and alone. A task that exceeds the limit again is given up.
 
-    address: that of the scheduler, tcp://HOST:PORT or tls://HOST:PORT, or the path of a scheduler file.
+    address: tcp://HOST:PORT or tls://HOST:PORT of the scheduler, or the path of a scheduler file.
     connect_s: seconds, above 0, within which the scheduler must answer and have a worker.
-    patience_s: seconds without any worker after which the run fails.
+    patience_s: after this number of seconds without any worker, the run fails.
     packages: names and versions of plug-ins that every worker must have.
     """
 
@@ -143,15 +141,15 @@ class DaskWorkers:
         """The number of threads of all workers together.
 
         Raises:
-            InputError: there is no scheduler or no worker, or a worker has no simulator or another version of it.
+            InputError: there is no scheduler or no worker, or a worker lacks the simulator or has another version.
         """
         return _threads(self._connected(), self.address)
 
     def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
-        """Yields the results of each batch when it has ended; every task has exactly one result.
+        """Yields the results of each batch when the batch has ended. Every task has exactly one result.
 
         Args:
-            batches: groups of tasks that a worker gets together. perform: takes a batch and returns a result for each
+            batches: groups of tasks; a worker gets a whole group. perform: takes a batch and returns a result for each
             task, a row or an error.
 
         Raises:
@@ -167,13 +165,13 @@ class DaskWorkers:
             self.close()
 
     def close(self) -> None:
-        """Leave the cluster, which goes on for other clients."""
+        """Leave the cluster. The cluster goes on for other clients."""
         client, self._client = self._client, None
         if client is not None:
             client.close(timeout=2)
 
     def _connected(self) -> Any:
-        """The Dask client of the scheduler, whose workers were checked when it was made."""
+        """The Dask client of the scheduler. The first call makes the client and checks the workers."""
         if self._client is None:
             self._client = _connect(self.address, self.connect_s)
             try:
@@ -188,7 +186,7 @@ def _connect(address: str, within_s: float) -> Any:
     """A Dask client of the scheduler.
 
     Args:
-        address: of the scheduler, or a scheduler file. within_s: seconds within which it must answer.
+        address: the scheduler's address or a scheduler file. within_s: longest wait for the scheduler in seconds.
     """
     try:
         import dask
@@ -196,9 +194,9 @@ def _connect(address: str, within_s: float) -> Any:
     except ImportError:
         raise InputError(f"dask {address}: " + needs("Dask's distributed", "dask")) from None
     scheduler = _scheduler(address)
-    for name in ("distributed", "distributed.client"):  # each has its own level; our errors replace their messages
+    for name in ("distributed", "distributed.client"):  # errors of p2p-sim replace the messages of both loggers
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    dask.config.set({"distributed.comm.timeouts.connect": within_s})  # also for reconnecting once the scheduler is lost
+    dask.config.set({"distributed.comm.timeouts.connect": within_s})  # this limit also holds for a new connection
     try:
         if scheduler.startswith("tls://") and Security().get_connection_args("client")["ssl_context"] is None:
             raise InputError(f"dask {address}: needs certificates, see docs/many-machines.md")
@@ -210,7 +208,7 @@ def _connect(address: str, within_s: float) -> Any:
 
 
 def _scheduler(address: str) -> str:
-    """The address of the scheduler: `address` itself, or the one in the scheduler file with this path."""
+    """The address of the scheduler: `address` itself, or the address in the scheduler file `address`."""
     if address.startswith(("tcp://", "tls://")):
         return address
     try:
@@ -223,13 +221,12 @@ def _scheduler(address: str) -> str:
 
 
 def _check(client: Any, address: str, within_s: float, packages: Mapping[str, str]) -> None:
-    """Wait for a worker, and compare the versions of p2p-sim, of libraries and of plug-ins on all workers and on the
-    scheduler with those of this process. An InputError is raised if there is no worker, or if p2p-sim or a needed
-    plug-in differs; if a library differs, there is a warning.
+    """Wait for a worker. Then compare the versions of all workers and the scheduler with this process. No worker, or
+    another version of p2p-sim or of a needed plug-in, raises an InputError. Another library causes a warning.
 
     Args:
-        client: of Dask. address: of the scheduler, for messages. within_s: seconds to wait at most. packages: the
-        plug-ins that are needed, with their versions; no other plug-in matters.
+        client: the Dask client. address: the scheduler's address, for messages. within_s: longest wait in seconds.
+        packages: the plug-ins that are needed, with versions.
     """
     try:
         client.wait_for_workers(1, timeout=within_s)
@@ -237,7 +234,7 @@ def _check(client: Any, address: str, within_s: float, packages: Mapping[str, st
         raise InputError(f"dask {address}: the scheduler has no workers; start some: dask worker {address}") from None
     answers, until = client.run(versions, on_error="return"), time.monotonic() + within_s
     while any(isinstance(answer, OSError) for answer in answers.values()) and time.monotonic() < until:
-        time.sleep(_AGAIN_S)  # a worker ended while it was asked; the scheduler soon drops it
+        time.sleep(_AGAIN_S)  # a worker ended during the question; the scheduler soon drops this worker
         answers = client.run(versions, on_error="return")
     try:
         answers["the scheduler"] = client.run_on_scheduler(versions)
@@ -247,7 +244,7 @@ def _check(client: Any, address: str, within_s: float, packages: Mapping[str, st
 
 
 def _threads(client: Any, address: str) -> int:
-    """The number of threads of all workers; raises RunFailed promptly if the scheduler is lost."""
+    """The number of threads of all workers. RunFailed is raised if the scheduler is lost."""
     try:
         if client.status != "running":
             raise OSError(client.status)
@@ -257,12 +254,12 @@ def _threads(client: Any, address: str) -> int:
 
 
 def _lost(address: str) -> RunFailed:
-    """The error that the scheduler is lost."""
+    """The error for a lost scheduler."""
     return RunFailed(f"dask: lost the scheduler at {address}")
 
 
 class _Flight:
-    """The batches of one run that were handed to the cluster and have not come back."""
+    """The batches of one run that the cluster has and that have not ended."""
 
     def __init__(self, plan: DaskWorkers, client: Any, queue: TaskQueue, perform: Perform) -> None:
         from distributed import as_completed
@@ -271,13 +268,13 @@ class _Flight:
         self._arrivals = as_completed(loop=client.loop)
         self._air: dict[Any, tuple[Batch, float]] = {}
         self._threads = _threads(client, plan.address)
-        self._looked = self._inhabited = time.monotonic()  # times of the last look, and of the last that found a worker
+        self._looked = self._inhabited = time.monotonic()  # last look; last look that found a worker
         self._alone = False
 
     def fill(self) -> bool:
-        """Hand out batches, up to two for each thread of the workers, and return whether any batch is unfinished.
+        """Hand out batches, up to two for each thread of the workers. Return whether any batch is unfinished.
 
-        A batch that may have killed a worker comes last, alone.
+        A task that may have killed a worker runs at the end, alone.
         """
         limit = _IN_FLIGHT * max(self._threads, 1)
         while not self._alone and len(self._air) < limit and (batch := self._queue.fresh()):
@@ -295,7 +292,7 @@ class _Flight:
         self._arrivals.add(future)
 
     def landed(self) -> list[list[Done]]:
-        """Wait until at least one batch has ended, hand out new batches, and return the results of each ended batch."""
+        """Wait until a batch has ended, hand out new batches, and return the results of each ended batch."""
         self._look()
         while not self._arrivals.has_ready():
             time.sleep(0.002)
@@ -305,11 +302,10 @@ class _Flight:
         return [each for each in results if each]
 
     def _look(self) -> None:
-        """Checks, at most once a second, that the scheduler answers and counts the workers' threads; the run ends with
-        an error if there has been no worker for longer than `patience_s` seconds.
+        """Count the workers' threads, at most once a second.
 
         Raises:
-            RunFailed: when the scheduler is lost, or there has been no worker for that time.
+            RunFailed: the scheduler is lost, or there has been no worker for `patience_s` seconds.
         """
         now = time.monotonic()
         if now - self._looked < _LOOK_S:
@@ -322,13 +318,13 @@ class _Flight:
             raise RunFailed(f"dask: no worker at {self._plan.address} for {self._plan.patience_s:g} s; start some")
 
     def _results_of(self, future: Any) -> list[Done]:
-        """The results of a batch of tasks whose Dask future has ended; empty if they are still to come. That is so in
-        two cases. If the worker ended before its result was fetched, Dask computes the batch again. If too many workers
-        died with the batch, its tasks are to run again one by one. If a task was alone in such a batch, it gets a
-        failed result.
+        """The results of a batch whose Dask future has ended. The list is empty if the batch has to run again.
+
+        Dask repeats a batch itself if the worker ended before the result was fetched. If too many workers died with the
+        batch, its tasks run again one by one. A task that already ran alone gets a failed result instead.
 
         Raises:
-            RunFailed: when the scheduler is lost, or a worker cannot work.
+            RunFailed: the scheduler is lost, or a worker cannot work.
         """
         from distributed import CancelledError, KilledWorker
 
@@ -337,7 +333,7 @@ class _Flight:
             raise _lost(self._plan.address)
         try:
             return list(future.result(timeout=_ANSWER_S))
-        except TimeoutError:  # its worker ended before the result was fetched, so Dask computes it again
+        except TimeoutError:  # the worker ended before the result was fetched; Dask repeats the batch
             self._air[future] = batch, since
             self._arrivals.add(future)
             return []
@@ -346,10 +342,10 @@ class _Flight:
             return self._queue.lost(batch, self._alone, time.perf_counter() - since, error)
         except (CancelledError, OSError):
             raise _lost(self._plan.address) from None
-        except Exception as fault:  # not from a task, since a task never raises
+        except Exception as fault:  # a task never raises, so the worker is at fault
             raise RunFailed(f"dask: a worker at {self._plan.address} cannot work ({one_line(fault)})") from None
 
     def abort(self) -> None:
-        """Cancel the unfinished batches, since nobody waits for their results any more."""
+        """Cancel the unfinished batches. Nobody waits for their results any more."""
         if self._air and self._client.status == "running":
             self._client.cancel(list(self._air))

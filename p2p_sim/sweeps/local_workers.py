@@ -1,7 +1,7 @@
-"""Worker processes on this machine, any of which may be killed at any moment.
+"""Worker processes on this machine. Any worker may be killed at any moment.
 
-A worker never imports the main module of the process that started it. `multiprocessing` would import it: a script
-without `if __name__ == "__main__"` would run again in every worker, and a script on standard input cannot be imported.
+The *driver* is the process that starts the workers. A worker never imports the driver's main module, as
+`multiprocessing` would do. So a script needs no `if __name__ == "__main__"`, and may come from standard input.
 """
 
 import importlib
@@ -25,16 +25,15 @@ _START = (
     "sys.path[:] = json.loads(sys.argv[1]); from p2p_sim.sweeps.local_workers import serve; "
     "serve(*map(int, sys.argv[2:]))"
 )
-"""The program of a worker. It ignores Ctrl-C, which reaches every process of a terminal; only the driver, the process
-that started the worker, reacts to it."""
+"""The program of a worker. Ctrl-C reaches every process of a terminal. Workers ignore Ctrl-C; the driver reacts."""
 
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker process, as its driver, the process that started it, sees it.
+    """A worker process, as the driver sees it.
 
-    pipe: takes batches and gives results; it closes when the worker ends.
-    life: a pipe on which nothing is sent; it closes when the driver ends, and then the worker ends too.
+    pipe: takes batches and gives results. The pipe closes when the worker ends.
+    life: a pipe without messages. The pipe closes when the driver ends; then the worker ends too.
     """
 
     process: "subprocess.Popen[bytes]"
@@ -42,7 +41,7 @@ class Worker:
     life: Connection
 
     def ended(self) -> int:
-        """Wait until the process ends, close the pipes, and return its exit status, such as -9 if signal 9 ended it."""
+        """Wait for the end of the process, close the pipes, and return the exit status, such as -9 for signal 9."""
         status = self.process.wait()
         self.pipe.close()
         self.life.close()
@@ -50,11 +49,11 @@ class Worker:
 
 
 def start(imports: str, perform: Perform) -> Worker:
-    """Start a worker process, with the interpreter, its options, the import path and the directory of this process.
+    """Start a worker process with the Python, the options, the import path and the directory of this process.
 
     Args:
-        imports: name of the module that the worker imports before anything else. perform: takes a batch of tasks and
-        returns a list with a result for each; the worker calls it for every batch.
+        imports: name of a module that the worker imports first. perform: takes a batch of tasks and returns a result
+        for each task; the worker calls this function for every batch.
     """
     here, there = Pipe()
     watched, life = Pipe(duplex=False)
@@ -67,20 +66,20 @@ def start(imports: str, perform: Perform) -> Worker:
         pass_fds=handles,
         env={**os.environ, **dict.fromkeys(_THREADS, "1")},
     )
-    for end in (there, watched):  # now only the worker has these ends, so its death closes the pipes
+    for end in (there, watched):  # now only the worker has these ends, so the worker's death closes the pipes
         end.close()
-    with suppress(OSError):  # the worker died at once; `_bury` will handle that
+    with suppress(OSError):  # the worker is dead already; `_bury` will handle this death
         here.send((imports, perform))
     return Worker(process, here, life)
 
 
 def serve(pipe: int, life: int) -> None:
-    """The work of a worker process: perform batch after batch and send the results, until the driver (the process that
-    started it) closes the pipe. An empty first message reports that the worker is ready.
+    """Perform batch after batch and send the results, until the driver closes the pipe. This is the work of a worker.
+    An empty first message reports that the worker is ready.
 
     Args:
-        pipe: file descriptor of the worker's end of the pipe on which batches come and results go. life: file
-        descriptor of its end of a pipe on which nothing is sent, and which closes when the driver ends.
+        pipe: file descriptor of the pipe for batches and results. life: file descriptor of the pipe without messages,
+        which closes when the driver ends.
     """
     threading.Thread(target=_end_with_driver, args=(Connection(life, writable=False),), daemon=True).start()
     connection = Connection(pipe)
@@ -95,18 +94,16 @@ def serve(pipe: int, life: int) -> None:
 
 
 def _end_with_driver(life: Connection) -> None:
-    """End this worker process as soon as the driver, the process that started it, has ended for any reason. A thread of
-    the worker waits here; without it the worker would finish its batch first.
-
-    life: the worker's end of a pipe on which nothing is sent, and which closes when the driver ends.
+    """End this worker process as soon as the driver has ended. A thread of the worker waits here for `life`, the pipe
+    that closes with the driver.
     """
     wait([life])
     os._exit(1)
 
 
 ALONE_S = 3.0
-"""Seconds that a run may take before it starts workers. A worker needs this time to load modules and compute an ε, so
-that workers would not make a shorter run faster."""
+"""A run starts workers after this number of seconds. Loading modules takes a worker about this long, so workers would
+not make a shorter run faster."""
 _STILLBORN = 5
 """Largest number of workers that may die one after another before they are ready."""
 
@@ -115,15 +112,14 @@ _STILLBORN = 5
 class LocalProcesses:
     """Runs batches in processes of this machine, one batch at a time in each.
 
-    Each worker has a pipe of its own, so the death of one does not affect the others. It is known which batch a dead
-    worker had: the tasks of this batch are sent again one by one. Workers compute with one thread, and end when this
-    process ends. They do not import the main module, so that a script needs no `if __name__ == "__main__"`.
+    The death of a worker does not affect other workers. The tasks of the dead worker's batch are sent again one by one.
+    Every worker computes with one thread, and ends when this process ends.
 
     workers: number of processes, at least 1.
-    attempts: a task is given up once this number of workers have died while it was their only task.
-    imports: module that each worker imports at its start, so that no task waits for the import.
-    alone_s: if above 0, this process runs batches itself at first. Workers start after this number of seconds. This
-        process stops running batches when one worker is ready. A shorter run starts no worker.
+    attempts: a task is given up after this number of workers died while working on this task alone.
+    imports: a module that each worker imports at the start, so that no task waits for the import.
+    alone_s: if above 0, this process runs batches itself at first, and workers start after this number of seconds. This
+        process stops running batches when a worker is ready. A shorter run starts no worker.
     """
 
     workers: int
@@ -136,14 +132,14 @@ class LocalProcesses:
             raise InputError(f"workers {self.workers}: must be at least 1")
 
     def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
-        """Yields the results of each batch when it has ended; every task has exactly one result.
+        """Yields the results of each batch when the batch has ended. Every task has exactly one result.
 
         Args:
-            batches: groups of tasks that a worker gets together. perform: takes a batch and returns a result for each
+            batches: groups of tasks; a worker gets a whole group. perform: takes a batch and returns a result for each
             task, a row or an error.
 
         Raises:
-            RunFailed: workers cannot even start.
+            RunFailed: workers end before they are ready.
         """
         queue = TaskQueue(batches, self.attempts)
         crew = _Crew(self, queue, perform)
@@ -159,13 +155,13 @@ class LocalProcesses:
 
 
 def at_a_time(workers: int) -> Executor:
-    """The executor that runs `workers` replicates at a time: this process if `workers` is 1, else worker processes."""
+    """An executor for `workers` replicates at a time. One replicate at a time runs in this process."""
     return LocalProcesses(workers, alone_s=ALONE_S) if workers > 1 else Serial()
 
 
 @dataclass
 class _Hired:
-    """A worker process, and the batch that it works on; `batch` is None once the results have come."""
+    """A worker process and its present batch. `batch` is None if the worker has no batch."""
 
     worker: Worker
     ready: bool = False
@@ -174,7 +170,7 @@ class _Hired:
 
 
 class _Crew:
-    """The worker processes of one run, and which batch each of them has."""
+    """The worker processes of one run, and the batch of each worker."""
 
     def __init__(self, plan: LocalProcesses, queue: TaskQueue, perform: Perform) -> None:
         self._plan, self._queue, self._perform = plan, queue, perform
@@ -188,10 +184,10 @@ class _Crew:
         return any(hired.batch for hired in self.workers.values())
 
     def hire(self, at_once: bool = False) -> None:
-        """Start a worker process, which gets batches once it reports that it is ready.
+        """Start a worker process. The worker gets batches after a report that it is ready.
 
         Args:
-            at_once: whether the worker is sent a first batch without waiting for the report.
+            at_once: whether the worker gets a first batch before the report.
         """
         started = start(self._plan.imports, self._perform)
         self.workers[started.pipe] = hired = _Hired(started)
@@ -199,17 +195,12 @@ class _Crew:
             self._give(hired)
 
     def alone(self, seconds: float) -> Iterator[list[Done]]:
-        """Yields the results of batches that this process runs itself, until a worker is ready. A run that is shorter
-        than `seconds` starts no worker at all, since a worker needs some seconds to load modules.
-
-        Args:
-            seconds: time after which workers are started.
+        """Yields the results of batches that this process runs itself until a worker is ready. Workers start after this
+        number of seconds, so a shorter run starts no worker.
         """
 
         def hire_others() -> None:
-            """Start one worker less than the run may have, since this process works too while the workers start. Each
-            worker gets a batch now, and begins it as soon as it is ready.
-            """
+            """Start one worker less than allowed, because this process still works too. Each worker gets a batch."""
             with self._lock:
                 for _ in range(self._queue.draw(self._plan.workers - 1)):
                     self.hire(at_once=True)
@@ -224,16 +215,16 @@ class _Crew:
             later.join()
 
     def _next_here(self) -> Batch | None:
-        """The batch of tasks that this process runs itself next, while the worker processes are still starting. It is a
-        batch that nobody has begun. If there is none, it is the batch of a worker that has not reported that it is
-        ready; this worker is ended. None if a worker has reported or has died, or if no batch is left.
+        """The next batch for this process while the worker processes are starting. A new batch comes first. Otherwise
+        a worker that is not ready is ended, and its batch is taken. None if no batch is left. None also if a worker has
+        become ready or has died.
         """
         with self._lock:
             if wait(list(self.workers), 0):
                 return None
             if batch := self._queue.fresh():
                 return batch
-            # no new batch: take that of a worker that is not ready, and end this worker
+            # no new batch: take the batch of a worker that is not ready, and end this worker
             for pipe, hired in self.workers.items():
                 if not hired.ready and hired.batch is not None:
                     del self.workers[pipe]
@@ -243,7 +234,7 @@ class _Crew:
         return None
 
     def results(self) -> list[list[Done]]:
-        """Wait for at least one worker, give free workers a batch, and return the results of each batch that ended."""
+        """Wait for a worker, give free workers a batch, and return the results of each batch that ended."""
         ready = set(wait(list(self.workers)))
         news = [self._news(hired) for pipe, hired in list(self.workers.items()) if pipe in ready]
         for hired in self.workers.values():
@@ -252,11 +243,10 @@ class _Crew:
         return [results for results in news if results]
 
     def _news(self, hired: _Hired) -> list[Done]:
-        """The results that came from a worker: those of its batch, or none if it only reports that it is ready. If the
-        worker has died, the tasks of its batch are queued again, except for a task with which too many workers have
-        died: this task is given up, and its failed result is returned.
+        """The results that came from a worker. The list is empty if the worker only reports that it is ready.
 
-        hired: the worker, with the batch that it has.
+        If the worker has died, the tasks of its batch are queued again. A task with which too many workers died gets a
+        failed result.
         """
         try:
             message: list[Done] = hired.worker.pipe.recv()
@@ -268,19 +258,19 @@ class _Crew:
         return message
 
     def _give(self, hired: _Hired) -> None:
-        """Send a free worker the next batch, if there is one."""
+        """Send the next batch, if any, to a free worker."""
         batch = self._queue.suspect() or self._queue.fresh()
         if batch is None:
             return
         try:
             hired.worker.pipe.send(batch)
-        except OSError:  # it died while idle; `_bury` will handle that
+        except OSError:  # the worker died while idle; `_bury` will handle this death
             self._queue.back(batch)
             return
         hired.batch, hired.since = batch, time.perf_counter()
 
     def _bury(self, hired: _Hired) -> list[Done]:
-        """Take back a dead worker's batch, start another worker if there is work, and return results of tasks given up.
+        """Take back a dead worker's batch, and start another worker if there is work. Return results of failed tasks.
 
         Raises:
             RunFailed: too many workers died one after another before they were ready.
@@ -289,7 +279,7 @@ class _Crew:
         status = hired.worker.ended()
         if not hired.ready:
             self._stillborn += 1
-            if hired.batch is not None:  # it never began this batch
+            if hired.batch is not None:  # the worker never began this batch
                 self._queue.back(hired.batch)
             if self._stillborn > _STILLBORN:
                 raise RunFailed(
@@ -304,7 +294,7 @@ class _Crew:
         return given_up
 
     def dismiss(self) -> None:
-        """End all workers at once; what they compute is not needed any more."""
+        """End all workers at once. Unfinished batches are lost."""
         for hired in self.workers.values():
             hired.worker.process.kill()
         for hired in self.workers.values():

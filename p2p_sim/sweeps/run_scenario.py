@@ -1,4 +1,4 @@
-"""All replicates of one scenario: those not on disk are run, and a table and a figure show all."""
+"""All replicates of one scenario. Missing replicates are run; a table and a figure show all replicates."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +15,7 @@ from p2p_sim.sweeps.run_sweep import SweepResult, run_sweep
 from p2p_sim.sweeps.tasks import Executor
 
 Progress = Callable[[int, int], None]
-"""A function that is called with the numbers of finished and of wanted replicates: at the beginning, and whenever some
-replicates finish."""
+"""A function of two numbers, finished and wanted replicates; called at the start and when replicates finish."""
 FIGURE = "privacy-utility.png"
 
 
@@ -27,18 +26,18 @@ def run_point(
     progress: Progress | None = None,
     executor: Executor | None = None,
 ) -> SweepResult:
-    """Run every replicate of a scenario that is not on disk yet, and draw the figure of all its replicates.
+    """Run the replicates of a scenario that are not on disk yet. Then draw the figure of all replicates.
 
     Args:
         scenario: the scenario.
         out: results directory; default results/<name>-<hash8> below the current directory.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
-        progress: called with the numbers of finished and of wanted replicates.
-        executor: runs the tasks; default: this process, one after another. The rows do not depend on it.
+        progress: called with the number of finished replicates and the number of wanted replicates.
+        executor: runs the tasks; default: this process, one after another. The rows do not depend on the executor.
 
     Raises:
-        RunFailed, Interrupted: the work was stopped; the error says how many replicates are kept.
-        Exception: raised by the first replicate that failed; other replicates under way are lost.
+        RunFailed, Interrupted: the work was stopped. The message says how many replicates are kept.
+        Exception: the error of the first replicate that failed. Other unfinished replicates are lost.
     """
     plan = SweepPlan(scenario.name, scenario, (), scenario.replicates, data_dir=data_dir)
 
@@ -61,16 +60,16 @@ def run_all(
     data_dir: str | Path | None = None,
     workers: int = 1,
 ) -> pd.DataFrame:
-    """Run every replicate of a scenario that is not on disk yet, and return the rows of all replicates.
+    """Run the replicates of a scenario that are not on disk yet. Return the rows of all replicates.
 
-    Replicates on disk beyond the scenario's count stay there; `load_results` returns them too. Workers do not import
-    the caller's main module, so that a script needs no `if __name__ == "__main__"`.
+    Further replicates on disk are kept, and `load_results` returns these replicates too. A script needs no
+    `if __name__ == "__main__"`, because workers do not import the caller's main module.
 
     Args:
         scenario: the scenario, the path of its file, or the name of a shipped one.
         out: results directory; default results/<name>-<hash8> below the current directory.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
-        workers: number of worker processes on this machine; 1: this process alone. The rows do not depend on it.
+        workers: number of worker processes on this machine; 1: this process alone. The rows do not depend on workers.
 
     Returns:
         A frame with a row for each replicate; its `attrs["directory"]` is the results directory.

@@ -1,4 +1,4 @@
-"""Runs a sweep or a single scenario: hands out the replicates not on disk, and keeps the rows that come back."""
+"""Runs a sweep or a single scenario: missing replicates are handed out, and their rows are kept."""
 
 import itertools
 import statistics
@@ -25,10 +25,10 @@ from p2p_sim.sweeps.sweep_file import axes_of, plots_of
 from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Serial, Task, perform
 
 BATCH_S = 0.5
-"""Short tasks are handed out in batches that take approximately this many seconds."""
+"""Short tasks are handed out in batches, each of approximately this number of seconds."""
 LARGEST_BATCH = 64
 LOADING_S = 10.0
-"""The first replicate of a worker also loads libraries; its time counts only if it is longer than this."""
+"""A worker's first replicate also loads libraries. A time up to this number of seconds is then not counted."""
 LONGEST_ERROR = 300
 """Largest number of characters of an error that are shown."""
 
@@ -37,9 +37,8 @@ LONGEST_ERROR = 300
 class Progress:
     """The progress of a sweep.
 
-    points, replicates: how many the whole sweep has. finished: replicates on disk. failed: replicates that could not be
-    run. task_s: mean seconds of a replicate, None until some are finished. A worker's first replicate, which also loads
-    libraries, counts only if it took more than 10 s. workers: how many replicates run at a time.
+    points, replicates: numbers for the whole sweep. finished: replicates on disk. failed: replicates that could not be
+    run. task_s: mean time of a replicate in seconds; None if unknown. workers: number of replicates at a time.
     """
 
     points: int
@@ -51,7 +50,7 @@ class Progress:
 
     @property
     def remaining_s(self) -> float | None:
-        """Estimated seconds until all replicates are finished or have failed; None if unknown."""
+        """Estimated time in seconds until the end of the sweep; None if unknown."""
         if self.task_s is None:
             return None
         return self.task_s * max(self.replicates - self.finished - self.failed, 0) / self.workers
@@ -64,9 +63,8 @@ Report = Callable[[Progress], None]
 class SweepResult:
     """A finished sweep or run.
 
-    directory: the directory of the results. rows: the rows of the points and replicates that were asked for. failed:
-    how many replicates could not be run. more: the number of rows on disk that were not asked for, because they have
-    other values or a further replicate.
+    directory: the results directory. rows: the rows that this call asked for. failed: number of replicates that could
+    not be run. more: number of further rows on disk, with other values or of further replicates.
     """
 
     directory: Path
@@ -75,7 +73,7 @@ class SweepResult:
     more: int = 0
 
     def __repr__(self) -> str:
-        """The directory and its numbers of points, rows and failures, in one line."""
+        """The directory and the numbers of points, rows and failures, in one line."""
         counts = (
             f"{count(self.rows['scenario'].nunique(), 'point')}, {count(len(self.rows), 'row')}, {self.failed:,} failed"
         )
@@ -83,8 +81,8 @@ class SweepResult:
 
     @property
     def tidy(self) -> pd.DataFrame:
-        """The rows, with further columns that are computed from the stored ones, such as accuracy from error_rate. The
-        frame's `attrs["directory"]` is the results directory.
+        """The rows with computed columns, such as accuracy from error_rate. The frame's `attrs["directory"]` is the
+        results directory.
         """
         rows = derived(self.rows)
         rows.attrs["directory"] = str(self.directory)
@@ -92,8 +90,8 @@ class SweepResult:
 
     @cached_property
     def terms(self) -> Terms:
-        """What the privacy statements of these rows say apart from the values of ε and δ, merged over the rows. For
-        each column of ε this is the observer, the bases (how ε was computed), the conditions, and who claims them.
+        """The privacy statements of these rows without numbers, merged over the rows. Each column of ε has the
+        observer, the bases (how ε was computed), the conditions, and the plug-in, if any, behind these claims.
         """
         terms = read_terms(self.directory)
         return merged([terms[name] for name in dict.fromkeys(self.rows.get("statement", ())) if name in terms])
@@ -101,10 +99,10 @@ class SweepResult:
 
 @dataclass
 class _Driver:
-    """The replicates of a plan that are not on disk, in batches, and the progress of the plan.
+    """The missing replicates of a plan, in batches, and the progress.
 
-    cold: how many results are still to come from workers that had to load libraries. points: the tasks of replicate 0
-    of the latest points, by the point's identity. times: seconds of the latest replicates.
+    cold: number of expected results whose time includes loading libraries. points: for the latest points, the task of
+    replicate 0. times: times of the latest replicates in seconds.
     """
 
     plan: SweepPlan
@@ -116,19 +114,17 @@ class _Driver:
     times: deque[float] = field(default_factory=lambda: deque(maxlen=50))
 
     def tasks(self) -> Iterator[Task]:
-        """Yields a task for each replicate not on disk: the first of every point, then the second, and so on."""
+        """Yields a task for each missing replicate: first replicate 0 of every point, then replicate 1, and so on."""
         for replicate, identity in itertools.product(range(self.plan.replicates), self.plan.identified):
             if not self.session.store.has(identity, replicate):
                 yield self.task(identity, replicate)
 
     def task(self, identity: str, replicate: int) -> Task:
-        """The task of one replicate of a point, in the form in which a worker gets it.
-
-        A task has the point's scenario as JSON text. The tasks of the latest thousand points are kept, so that this
-        text is made once for all replicates of a point.
+        """The task of one replicate of a point. Tasks of the latest points are kept, because making their JSON text is
+        slow.
 
         Args:
-            identity: the first 16 digits of the point's identity. replicate: the replicate's index.
+            identity: first 16 digits of the hash of the point's scenario. replicate: the replicate's index.
         """
         if identity not in self.points:
             scenario = self.plan.scenario(self.plan.identified[identity])
@@ -136,8 +132,8 @@ class _Driver:
         return replace(self.points[identity], replicate=replicate)
 
     def batches(self) -> Iterator[Batch]:
-        """Yields the tasks in batches that should take approximately half a second, judged by the times of earlier
-        tasks. The tasks of a run (a plan without axes) come one by one.
+        """Yields the tasks in batches. The size aims at half a second a batch, by the times of earlier tasks. The tasks
+        of a run (a plan without axes) come one by one.
         """
         tasks = self.tasks()
         while True:
@@ -150,7 +146,7 @@ class _Driver:
             yield batch
 
     def note(self, results: Sequence[Done]) -> None:
-        """Count results that came back, note the seconds that they took, and report the progress."""
+        """Count new results, note their times, and report the progress."""
         failed = sum(result.row is None for result in results)
         self.progress.failed += failed
         self.progress.finished += len(results) - failed
@@ -174,21 +170,21 @@ def run_sweep(
     *,
     finish: Callable[[Path, pd.DataFrame], None] = lambda directory, rows: None,
 ) -> SweepResult:
-    """Run the replicates of a plan that are not on disk, and return all its rows. A further call goes on where the last
-    one stopped.
+    """Run the replicates of a plan that are not on disk, and return all rows of the plan. A stopped call can be
+    repeated, and then goes on.
 
-    A sweep writes down failed replicates and goes on. A run (a plan without axes) ends with its first failure.
+    A sweep writes down failed replicates and goes on. A run (a plan without axes) ends with the first failure.
 
     Args:
         plan: the points and replicates. out: results directory; default results/<name>-<hash8> below the current
         directory. executor: runs the tasks; default: this process, one after another. report: called with the progress,
-        before the first and after every batch. work: takes a batch of tasks and returns a result for each, a row or an
-        error; default: the tasks are computed one after another. finish: called at the end with the directory and the
-        rows, while no other process can write to the directory; default: does nothing.
+        at the start and after every batch. work: takes a batch of tasks and returns a result for each task, a row or an
+        error; default: computes one task after another. finish: called at the end with the directory and the rows,
+        before other processes may write there; default: does nothing.
 
     Raises:
-        RunFailed, Interrupted: the work was stopped; the error says how many replicates are kept.
-        Exception: in a run, the exception of the first replicate that failed; replicates that were under way are lost.
+        RunFailed, Interrupted: the work was stopped. The message says how many replicates are kept.
+        Exception: in a run, the error of the first replicate that failed. Other unfinished replicates are lost.
     """
     executor = executor or Serial()
     warn(plan.base, plan.data_dir, replaceable=bool(plan.axes))
@@ -196,7 +192,7 @@ def run_sweep(
     directory, total = out or default_directory(plan.name, identity), plan.size * plan.replicates
     check = partial(_check_row, plan, directory / ROWS)
     with open_session(directory, identity, executor, check=check, wanted=total) as session:
-        # count the replicates on disk, and write the manifest, which may get more values and replicates than before
+        # count the replicates on disk, and write the manifest, perhaps with more values or replicates than before
         store, points = session.store, plan.identified
         session.finished = sum(store.has(*key) for key in itertools.product(points, range(plan.replicates)))
         progress = Progress(len(points), total, session.finished, workers=executor.workers)
@@ -225,7 +221,7 @@ def run_sweep(
         if not progress.finished:
             error = session.first_error[:LONGEST_ERROR]
             raise InputError(f"{directory}: no replicate could be run; the first of {FAILURES} says: {error}")
-        # sort the rows: points in their order along the axes, then those that were not asked for
+        # sort the rows: first the points of the plan, in the order of the axes; then further points
         order = {point: index for index, point in enumerate(points)}
         rows = store.finish(
             lambda row: (order.get(row["scenario"], len(order)), row["scenario"]),
@@ -247,9 +243,8 @@ def _check_row(plan: SweepPlan, path: Path, row: Row) -> None:
 
 
 def _described(plan: SweepPlan) -> dict[str, Any]:
-    """Entries that a sweep adds to the manifest, the file beside the results that says what was run: its kind, its axes
-    (each with keys, values and labels) and the figures to draw. Empty for a plan without axes, which is a run of one
-    scenario.
+    """Entries that a sweep adds to the manifest (the file that states what was run): kind, axes and figures. A plan
+    without axes, a run of one scenario, adds no entries.
     """
     if not plan.axes:
         return {}
@@ -269,15 +264,15 @@ def sweep(
     data_dir: str | Path | None = None,
     plots: Sequence[Mapping[str, Any]] = (),
 ) -> pd.DataFrame:
-    """Run a base scenario with all combinations of some values and return the rows; running again resumes.
+    """Run a base scenario with all combinations of some values, and return the rows. A repeated call resumes.
 
-    Rows on disk with other values or of further replicates stay there; `load_results` returns them too. Workers do not
-    import the caller's main module, so that a script needs no `if __name__ == "__main__"`.
+    Rows on disk with other values or of further replicates are kept, and `load_results` returns these rows too. A
+    script needs no `if __name__ == "__main__"`, because workers do not import the caller's main module.
 
     Args:
         base: the scenario, the path of its file, or the name of a shipped one.
         axes: lists of values by dotted key, such as {"mechanism.flip_prob": [0.1, 0.2]}.
-        replicates: their number at each point; None: the base scenario's number.
+        replicates: number of replicates of each point; None: the base scenario's number.
         out: results directory; default results/<name>-<hash8> below the current directory.
         workers: number of worker processes on this machine; 1: this process alone.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
@@ -287,7 +282,7 @@ def sweep(
         A frame with a row for each replicate; its `attrs["directory"]` is the results directory.
 
     Raises:
-        InputError: an argument is of a wrong type, or a point cannot be run. The message is one line.
+        InputError: an argument has a wrong type, or a point cannot be run. The message is one line.
     """
     scenario, directory, data = scenario_of(base), optional_path("out", out), optional_path("data_dir", data_dir)
     wanted = scenario.replicates if replicates is None else count_of("replicates", replicates, 1)

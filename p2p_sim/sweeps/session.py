@@ -1,8 +1,6 @@
-"""A session: tasks whose rows are written to one results directory. If a session is stopped, an error states how many
-replicates are kept.
+"""A session runs tasks and writes their rows to one results directory. A run, a sweep and a search use sessions.
 
-A run, a sweep and a search take the same steps: they give advice, open the directory, write a manifest, run tasks, and
-sort the rows.
+If a session is stopped, an error states how many replicates are kept.
 """
 
 import warnings
@@ -21,16 +19,15 @@ from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Task
 
 
 class Interrupted(KeyboardInterrupt):
-    """Raised on Ctrl-C; its text is one line that states what is kept."""
+    """Raised on Ctrl-C. The message is one line about the replicates that are kept."""
 
 
 def warn(scenario: Scenario, data_dir: Path | None, *, replaceable: bool = False) -> None:
-    """Warn of settings in a scenario that are probably mistakes: a Python warning for each, which says how to avoid the
-    mistake.
+    """Give a Python warning for each setting of a scenario that is probably a mistake. The warning suggests a remedy.
 
     Args:
-        scenario: the scenario. data_dir: where data files are. replaceable: whether an InputError about an invalid
-        value is ignored; this is for the base scenario of a sweep, since the sweep's points may replace the value.
+        scenario: the scenario. data_dir: where data files are. replaceable: whether an invalid value is ignored. The
+        points of a sweep may replace such a value.
     """
     try:
         lines = advice(Replicate(scenario, data_dir=data_dir))
@@ -44,11 +41,10 @@ def warn(scenario: Scenario, data_dir: Path | None, *, replaceable: bool = False
 
 @dataclass
 class Session:
-    """Work in an open results directory; use `open_session` to get one.
+    """Work in an open results directory. Use `open_session` to get a session.
 
-    store: the directory's rows. executor: runs the tasks. finished, wanted: how many replicates are finished, and how
-    many there should be; an error states both if the work is stopped. first_error: the text of the error of the first
-    replicate that could not be run; empty if there is none.
+    store: the directory's rows. executor: runs the tasks. finished, wanted: numbers of finished and wanted replicates,
+    for errors. first_error: the error of the first replicate that could not be run, or an empty text.
     """
 
     store: Store
@@ -66,18 +62,17 @@ class Session:
         noted: Callable[[Sequence[Done]], None],
         stop: bool = False,
     ) -> Done | None:
-        """Runs tasks, each of which is one replicate, and writes their rows and failures into the results directory as
-        soon as they come; returns the failure that ended the work, or None.
+        """Run tasks, each for one replicate. Write rows and failures to disk as soon as results come. Return the
+        failure that ended the work, or None.
 
         Args:
-            batches: groups of tasks; a worker gets a whole group at once. work: runs a batch and returns a result for
-            each task, a row or an error. columns: gives, for a task, the columns that its row has besides those of its
-            replicate, such as the values of swept keys. noted: called with results after their rows and failures are on
-            disk; the rows then include the added columns. stop: whether the first failure ends the work and is
-            returned. It is then not written, and the results of other tasks that still run are dropped.
+            batches: groups of tasks; a worker gets a whole group. work: runs a batch and returns a result for each
+            task, a row or an error. columns: gives additional columns for the row of a task, such as the values of
+            swept keys. noted: called with results after they are on disk, with the additional columns. stop: whether
+            the first failure ends the work. This failure is returned but not written, and unfinished tasks are lost.
         """
         for results in self.executor.run(batches, work):
-            # rows are written first, so that a failure in the same batch loses none of them
+            # rows are written first, so that a failure in the same batch loses no row
             rows = [replace(each, row={**each.row, **columns(each.task)}) for each in results if each.row is not None]
             self.store.append(
                 [each.row for each in rows], [each.wall_s for each in rows], [each.terms for each in rows]
@@ -98,10 +93,10 @@ class Session:
         return None
 
     def fail(self, record: Row) -> None:
-        """Record a replicate that could not be run, on disk.
+        """Write down a replicate that could not be run.
 
         Args:
-            record: the replicate's point, its index ("replicate"), the error, and values of swept keys.
+            record: the point, the replicate's index ("replicate"), the error, and values of swept keys.
         """
         self.first_error = self.first_error or str(record["error"])
         self.store.fail(record)
@@ -111,16 +106,15 @@ class Session:
 def open_session(
     directory: Path, identity: str, executor: Executor, *, check: Callable[[Row], None], wanted: int
 ) -> Iterator[Session]:
-    """A context manager that gives a session in a results directory. No other process can write to the directory
-    meanwhile.
+    """Open a session in a results directory. Meanwhile no other process can write to the directory.
 
     Args:
-        directory: of the results. identity: hash of the run, sweep or search; results already in the directory must
-        have the same hash. executor: runs the tasks. check: raises an InputError for a row on disk that belongs to
-        other work. wanted: number of replicates that there should be, for an error's text.
+        directory: the results directory. identity: hash of the run, sweep or search; results on disk must have the same
+        hash. executor: runs the tasks. check: raises an InputError for a row of other work. wanted: number of wanted
+        replicates, for errors.
 
     Raises:
-        RunFailed, Interrupted: the work failed or was interrupted; the error says how many replicates are kept.
+        RunFailed, Interrupted: the work failed or was interrupted. The message says how many replicates are kept.
     """
     with open_store(directory, identity, check) as store:
         session = Session(store, executor, wanted=wanted)

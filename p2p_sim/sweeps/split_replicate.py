@@ -1,7 +1,7 @@
-"""One huge replicate on many workers: each worker runs some of the shards, and this process joins the outcomes.
+"""One huge replicate on many workers. Each worker runs some shards, and this process joins the outcomes.
 
-A shard is a group of whole clusters with random streams of its own. So the release does not depend on how shards are
-divided among workers.
+A shard is a group of whole clusters with its own random streams. So the release does not depend on the number of
+workers.
 """
 
 import time
@@ -30,7 +30,7 @@ PARTS_PER_WORKER = 2
 
 @dataclass(frozen=True)
 class ShardsTask(Task):
-    """A task that runs a share of a replicate's shards: share number `index` of `count` shares."""
+    """A task for some of a replicate's shards: share number `index`, from 0, of `count` shares."""
 
     index: int = 0
     count: int = 1
@@ -42,28 +42,26 @@ class ShardsTask(Task):
 
 
 def _prepare(task: Task) -> Prepared | Streamed:
-    """The users, the mechanism and the network of a task's replicate, before anything is exchanged. If the scenario
-    allows it, the result is a `Streamed`: users are drawn shard by shard (a shard is a group of whole clusters) and not
-    held in memory. Otherwise it is a `Prepared`, which holds all users.
+    """The users, the mechanism and the network of a replicate before the exchange. A `Streamed` draws users shard by
+    shard. If the scenario does not allow this, the result is a `Prepared`, which holds all users in memory.
     """
     return prepare_streamed(task.case) if streams(task.case.scenario) else prepare(task.case)
 
 
 _prepared = lru_cache(maxsize=1)(_prepare)
-"""Prepares a replicate and keeps the result until another one is prepared. So a worker that runs several parts of a
-replicate draws the users only once."""
+"""`_prepare` with a cache of one replicate. So a worker draws the users only once for several parts of a replicate."""
 
 
 def perform_parts(batch: Batch) -> list[Done]:
-    """The results of parts of a replicate, each part a `ShardsTask`; a result has an Outcome instead of a row."""
+    """The results of parts of a replicate. Every task is a `ShardsTask`, with an Outcome in place of a row."""
     return [attempt(task, lambda task: (_outcome(cast(ShardsTask, task)), None)) for task in batch]
 
 
 def _outcome(part: ShardsTask) -> Outcome | None:
-    """The outcome of one share of the shards; None if the share is empty, since there are fewer shards than shares."""
+    """The outcome of one share of the shards. None if the share has no shards."""
     ready = _prepared(part.whole)
     people = ready.people if isinstance(ready, Streamed) else ready.population
-    # shares of nearly equal size; this share has the shards first..last-1
+    # all shares have nearly equal size; this share has the shards first..last-1
     first, last = (len(people.shards) * index // part.count for index in (part.index, part.index + 1))
     if first == last:
         return None
@@ -71,24 +69,22 @@ def _outcome(part: ShardsTask) -> Outcome | None:
         return exchange_streamed(ready, (first, last))
     with one_thread():
         outcome = ready.mechanism.release_on(ready.network, ready.population, part=(first, last))
-    return replace(outcome, overlay=None)  # the process that joins the outcomes has its own
+    return replace(outcome, overlay=None)  # the process that joins the outcomes has an overlay already
 
 
 @dataclass(frozen=True)
 class SplitShards:
-    """An executor that divides every single task among the workers of another executor."""
+    """An executor that divides every task among the workers of another executor."""
 
     inner: Executor
     workers = 1
 
     def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
-        """Yields the results of whole replicates, one by one. The workers run parts of a replicate, each with some of
-        the replicate's shards (groups of whole clusters); this process joins the outcomes of the parts and computes the
-        row. Meanwhile the workers go on with the next replicate.
+        """Yields the results of whole replicates, one by one. Workers run parts of a replicate, each with some shards.
+        This process joins the outcomes and computes the row; meanwhile the workers run the next replicate.
 
         Args:
-            batches: tasks of whole replicates. perform: not used, because a part needs another function than a whole
-            replicate; every executor has this argument.
+            batches: tasks of whole replicates. perform: not used. Every executor has this argument.
         """
         begin, count = time.perf_counter(), PARTS_PER_WORKER * self.inner.workers
         tasks = (task for batch in batches for task in batch)
@@ -106,15 +102,13 @@ class SplitShards:
 
 
 def _whole(task: Task, shares: list[Done]) -> Done:
-    """The result of a replicate, from the results of all its shares in their order. If a share failed, the replicate
-    failed.
-    """
+    """The result of a replicate from the ordered results of all shares. A failed share makes the replicate fail."""
     for share in shares:
         if share.error is not None:
             return replace(share, task=task, row=None)
 
     def row(task: Task) -> StatedRow:
-        """The row of the replicate, with the conditions of its privacy bounds."""
+        """The row of the replicate, with the conditions of the row's ε."""
         case, ready = task.case, _prepare(task)
         parts = [share.row for share in shares if share.row is not None]
         if isinstance(ready, Streamed):

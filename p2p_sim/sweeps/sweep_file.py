@@ -1,4 +1,4 @@
-"""The keys of a sweep file, and how axes and figures are given in Python."""
+"""The keys of a sweep file, and the axes and figures of a sweep in Python."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ class Axis(Config):
     key: str | None = None
     """Dotted key of the scenario, such as mechanism.flip_prob."""
     keys: tuple[str, ...] | None = Field(default=None, min_length=2)
-    """Several keys that change together; each of `values` is then a list with a value for each key."""
+    """Several keys that change together. Each entry of `values` is then a list with a value for each key."""
     values: tuple[Any, ...] | None = Field(default=None, min_length=1)
     """The values, at least one. Give this, `linear` or `log`."""
     linear: tuple[float, float, int] | None = None
@@ -60,8 +60,8 @@ class Axis(Config):
 
     @property
     def steps(self) -> list[tuple[Any, ...]]:
-        """The steps along the axis in their order, each a tuple with a value for each of `names`."""
-        # twelve digits, so that 0.3 is not written as 0.30000000000000004
+        """The steps along the axis, in order. A step is a tuple with a value for each of `names`."""
+        # twelve digits give 0.3, not 0.30000000000000004
         if self.linear is not None:
             return [(float(f"{value:.12g}"),) for value in np.linspace(*self.linear[:2], self.linear[2])]
         if self.log is not None:
@@ -70,7 +70,7 @@ class Axis(Config):
 
 
 class Plot(Config):
-    """A figure of the sweep; columns are those of the rows."""
+    """A figure of the sweep. Columns of the rows are drawn."""
 
     x: str
     """Column on the horizontal axis."""
@@ -85,14 +85,14 @@ class Plot(Config):
 
 
 class SweepFile(Config):
-    """A sweep as its file describes it."""
+    """The keys of a sweep file."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    """Names the output directory; letters, digits, dots, dashes and underscores."""
+    """Name of the output directory: letters, digits, dots, dashes and underscores."""
     base: str = Field(min_length=1)
-    """The base scenario: a file, looked for beside the sweep's, or the name of a shipped one."""
+    """The base scenario: a file beside the sweep file, or the name of a shipped scenario."""
     replicates: int | None = Field(default=None, ge=1)
-    """Repetitions of each point, at least 1; absent: the base scenario's."""
+    """Repetitions of each point, at least 1. Absent: the base scenario's number."""
     set: dict[str, Any] = Field(default_factory=dict)
     """Dotted keys of the base scenario to change for all points."""
     axes: tuple[Axis, ...] = Field(min_length=1)
@@ -102,8 +102,8 @@ class SweepFile(Config):
 
 
 def axes_of(axes: Any) -> list[Axis]:
-    """An axis for each entry of a mapping from dotted keys to their values; the values are a list, a range, an array or
-    a column of a data frame.
+    """The axes of a sweep, from a mapping of dotted keys to values. The values of a key may be a list, a range, an
+    array or a column of a data frame.
 
     Raises:
         InputError: `axes` is something else.
@@ -123,9 +123,7 @@ def axes_of(axes: Any) -> list[Axis]:
 
 
 def plots_of(plots: Any) -> list[Plot]:
-    """The figures of a sweep, from a list of mappings. Each mapping names the columns `x` and `y`, and may name `group`
-    (a column whose values become lines), `facet` (one whose values become panels), and `fit` (true: draw the curve of
-    theory).
+    """The figures of a sweep, from a list of mappings. The keys of a mapping are the fields of `Plot`.
 
     Raises:
         InputError: `plots` is something else.

@@ -1,6 +1,6 @@
-"""Tasks, each for one replicate of one point of a sweep, and their queue.
+"""Tasks and their queue. A task is one replicate of one point; a point is one combination of the swept values.
 
-A point is one combination of the swept values. Any process can run a task; no task raises an error.
+Any process can run a task. No task raises an error.
 """
 
 import json
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Task:
-    """One replicate of one point, as plain values that travel to any process.
+    """One replicate of one point, as plain values that can be sent to any process.
 
-    point: first 16 digits of the scenario's identity. replicate: the replicate's index.
+    point: first 16 digits of the scenario's hash. replicate: the replicate's index.
     scenario: the scenario in JSON. folder, data_dir: the directories in which the scenario's files are looked for.
     """
 
@@ -42,7 +42,7 @@ class Task:
         """The task of one replicate of a scenario.
 
         Args:
-            point: first 16 digits of the scenario's identity. replicate: the index. data_dir: where data files are.
+            point: first 16 digits of the scenario's hash. replicate: the index. data_dir: where data files are.
         """
         return Task(
             point,
@@ -57,25 +57,25 @@ class Task:
         """The replicate that the task runs.
 
         Raises:
-            RunFailed: the scenario uses plug-ins whose code differs in this process.
+            RunFailed: the code of a plug-in differs in this process.
         """
         from p2p_sim.replicate import Replicate
 
         scenario = _scenario(self.scenario, self.folder)
         case = Replicate(scenario, self.replicate, None if self.data_dir is None else Path(self.data_dir))
         if scenario.packages and not case.identity.startswith(self.point):
-            _scenario.cache_clear()  # the cache may have classes of a module that was loaded again
+            _scenario.cache_clear()  # the cache may have old classes of a plug-in that was loaded again
             named = ", ".join(f"plug-in {name} {version}" for name, version in scenario.packages.items())
             raise RunFailed(
                 f"{named}: a worker has other code (hash {case.identity[:8]} of the scenario, not {self.point[:8]}), "
-                "since it was edited meanwhile or differs on that machine; run the command again"
+                "because the code was edited or differs on that machine; run the command again"
             )
         return case
 
 
 @lru_cache(maxsize=1)
 def _scenario(text: str, folder: str) -> "Scenario":
-    """The scenario in a JSON text, whose files are looked for in `folder`; the last one is kept."""
+    """The scenario in a JSON text, with files in `folder`. The last scenario is kept."""
     from p2p_sim.scenario import Scenario
 
     return Scenario.from_tree(json.loads(text), Path(folder))
@@ -83,10 +83,10 @@ def _scenario(text: str, folder: str) -> "Scenario":
 
 @dataclass(frozen=True)
 class Done:
-    """The result of a task: a row or an error; a `ShardsTask` has an Outcome in place of a row.
+    """The result of a task: a row or an error. A `ShardsTask` has an Outcome in place of a row.
 
-    error: one line. wall_s: seconds. terms: the conditions of the row's privacy bounds. fault: the exception behind
-    the error, if there is one.
+    error: one line. wall_s: time in seconds. terms: the conditions of the row's ε. fault: the exception, if any, behind
+    the error.
     """
 
     task: Task
@@ -105,32 +105,31 @@ class Executor(Protocol):
     """Runs batches of tasks somewhere."""
 
     def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
-        """Yields results of all batches in any order; every task has exactly one result, whatever happens to workers.
+        """Yields the results of all batches, in any order. Every task has exactly one result, even if workers die.
 
-        Batches are drawn only as workers become free, so that their sizes can follow the time that tasks took.
+        A new batch is taken only when a worker is free. So batch sizes can follow the times of earlier tasks.
         """
         ...
 
     @property
     def workers(self) -> int:
-        """The number of tasks that run at a time."""
+        """The number of tasks at a time."""
         ...
 
 
 def perform(batch: Batch) -> list[Done]:
-    """The results of tasks, which are run one after another: the row of each or, if it fails, its error in one line."""
+    """Run tasks one after another. The result of a task is a row or an error in one line."""
     from p2p_sim.replicate import row_alone
 
     return [attempt(task, lambda task: row_alone(task.case)) for task in batch]
 
 
 def attempt(task: Task, compute: Callable[[Task], tuple[Any, Terms | None]]) -> Done:
-    """The result of a task: the row that `compute` returns and its terms (the conditions of its privacy bounds; None
-    if there are none), or the error that `compute` raises, and the seconds taken. Exceptions are caught, so that no
-    exception of a task ends its worker.
+    """The result of a task: the row that `compute` returns, or the error that `compute` raises. Exceptions are caught,
+    so that a task cannot end the worker.
 
     Args:
-        task: one replicate of one setting. compute: takes the task and returns row and terms.
+        task: the task. compute: takes the task and returns the row and the conditions of the row's ε, or None.
     """
     begin = time.perf_counter()
     try:
@@ -141,15 +140,14 @@ def attempt(task: Task, compute: Callable[[Task], tuple[Any, Terms | None]]) -> 
 
 
 def failed(task: Task, fault: BaseException, wall_s: float) -> Done:
-    """The result of a task that raised `fault` after `wall_s` seconds; its error is one line."""
+    """The result of a task that raised `fault` after `wall_s` seconds. The error is one line."""
     return Done(task, None, one_line(fault, 1000), wall_s, fault=fault)
 
 
 def sent(result: Done) -> Done:
-    """The result in a form that can be sent to another process: an exception's traceback becomes a note.
+    """The result in a form that can be sent to another process. The traceback of an exception becomes a note.
 
-    If a plug-in raised the exception, the message names it, since only the traceback, which is lost, shows which one it
-    was.
+    If a plug-in raised the exception, the message names the plug-in.
     """
     fault = result.fault
     if fault is None:
@@ -166,7 +164,7 @@ def sent(result: Done) -> Done:
 
 
 def one_line(fault: BaseException, longest: int = 300) -> str:
-    """An exception in one line of at most `longest` characters, which names the plug-in if one raised it."""
+    """An exception in one line of at most `longest` characters. An exception of a plug-in names the plug-in."""
     if not isinstance(fault, InputError) and (named := plug_in_fault(fault)) is not None:
         return named[:longest]
     return " ".join(f"{type(fault).__name__}: {fault}".split())[:longest]
@@ -186,8 +184,8 @@ class Serial:
 class TaskQueue:
     """Batches that wait for a worker, and batches whose worker died.
 
-    If the worker of a batch dies, any task of the batch may be the cause, so its tasks are sent again one by one. If a
-    worker dies that had only one task, this task is the cause; after `attempts` such deaths it fails.
+    If a worker dies, any task of its batch may be the cause. So the tasks of the batch are sent again one by one. A
+    task fails after `attempts` deaths of workers that had only this task.
     """
 
     def __init__(self, batches: Iterator[Batch], attempts: int) -> None:
@@ -199,27 +197,21 @@ class TaskQueue:
 
     @property
     def over(self) -> bool:
-        """Whether no work is left to hand out: all batches have been handed out, and no task of a batch whose worker
-        died is waiting to be sent again.
-        """
+        """Whether all work is handed out: no new batch is left, and no task waits to run again."""
         return self._ended and not self._drawn and not self._suspects
 
     def draw(self, most: int) -> int:
-        """Takes up to `most` further batches from the iterator of all batches into the queue of those that wait to be
-        handed out, and returns how many wait now.
-        """
+        """Take up to `most` batches from the iterator into the queue, and return the length of the queue."""
         self._drawn.extend(islice(self._batches, most))
         self._ended = len(self._drawn) < most
         return len(self._drawn)
 
     def suspect(self) -> Batch | None:
-        """Takes out the next task whose worker died, as a batch of this task alone; None if there is none. The task
-        runs alone so that, if its worker dies again, only this task can be the cause.
-        """
+        """Take the next task whose worker died, as a batch of one task. None if there is no such task."""
         return self._suspects.popleft() if self._suspects else None
 
     def fresh(self) -> Batch | None:
-        """Take the next batch that no worker has begun; None if there is none."""
+        """Take the next batch that no worker has begun. None if there is no such batch."""
         if self._drawn:
             return self._drawn.popleft()
         batch = None if self._ended else next(self._batches, None)
@@ -231,14 +223,12 @@ class TaskQueue:
         self._drawn.appendleft(batch)
 
     def lost(self, batch: Batch, alone: bool, wall_s: float, error: str) -> list[Done]:
-        """Takes back a batch of tasks whose worker died. Its tasks are queued to run again one by one. There is one
-        exception: a task that ran alone, and whose worker has now died as often as is allowed, fails. Returns a list
-        with the result of the failed task, else an empty list.
+        """Take back a batch whose worker died, and queue the batch's tasks one by one. A task that ran alone fails
+        after `attempts` deaths. Return the failed result, if any, in a list.
 
         Args:
-            batch: what the worker had begun. alone: whether only this batch can be the cause, since the worker had
-            no other work. wall_s: seconds since the batch was sent. error: the reason for a failed task, in one
-            line.
+            batch: the batch of the dead worker. alone: whether the worker had no other work. wall_s: seconds since the
+            batch was sent. error: the reason for a failed task, in one line.
         """
         if alone and len(batch) == 1:
             self._deaths[batch[0]] += 1

@@ -1,4 +1,4 @@
-"""Searching the settings of a scenario for the best one that meets a goal."""
+"""Searching for the best settings of a scenario."""
 
 from p2p_sim.base.late_names import late
 

@@ -1,4 +1,4 @@
-"""The goal of a search (the best score within an ε, or the least ε), and the data at which a choice may look."""
+"""The goal of a search (the best score within an ε, or the least ε), and the data that a search may use."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,16 +10,15 @@ from p2p_sim.replicate import LOWER, VALUE, check_law_known
 from p2p_sim.scenario import Scenario
 
 SCORES = {"accuracy": True, "error_rate": False, "excess_risk": False, "half_l1": False}
-"""Columns that may be a goal, and whether more is better."""
+"""Columns that may be a goal, and whether larger values are better."""
 LARGEST_VIOLATION = 1e6
-"""Largest ε, and largest distance from the goal's condition, that a sampler (which proposes settings) is told, since
-samplers take no infinite number.
-"""
+"""The number that replaces a larger or infinite ε or violation. The sampler, which proposes settings, takes no infinite
+number."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of one replicate of a setting: the score by which the goal judges it, and its certified ε."""
+    """The score and the certified ε of one replicate."""
 
     score: float
     epsilon: float
@@ -27,11 +26,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class Goal:
-    """A goal.
+    """The goal of a search: the best score within an ε, or the least ε within an accuracy.
 
-    column: the column of rows that has the score. epsilon: the largest ε allowed, at the scenario's δ; or None.
-    accuracy: the least mean accuracy allowed, if the least ε is searched; else None.
-    judged: whether a score is estimated from released labels, rather than measured on true labels.
+    column: the column of rows with the score. epsilon: the largest ε allowed, at the scenario's δ; None: the least ε is
+    searched. accuracy: the least mean accuracy allowed; None: the best score is searched.
+    judged: True: scores are estimated from released labels. False: scores are measured on true labels.
     """
 
     column: str = "accuracy"
@@ -52,16 +51,13 @@ class Goal:
             raise InputError(f"--accuracy {self.accuracy:g}: must be above 0 and at most 1")
 
     def measured(self, row: Mapping[str, Any]) -> Measured:
-        """The score and the certified ε of one replicate, from its row. The score is the goal's column: accuracy, error
-        rate, excess risk, or half-L1 distance of a density. If the score is to be estimated from released labels, and
-        these give only a range of accuracies, the lower end counts. A missing ε counts as infinite.
-
-        row: the row of results, by column.
+        """The score and the certified ε of one replicate, from its row. A missing ε counts as infinite. Released labels
+        may give only a range of accuracies; then the lower end counts.
 
         Raises:
             InputError: the row has no such score.
         """
-        if self.judged:  # where released labels give only a range of the accuracy, its lower end counts
+        if self.judged:  # of a range of accuracies, the lower end counts
             accuracy = row[LOWER] if row[VALUE] is None else row[VALUE]
             score = accuracy if self.column == "accuracy" else 1.0 - accuracy
         else:
@@ -69,7 +65,7 @@ class Goal:
             score = 1.0 - score if self.column == "accuracy" and score is not None else score
         if score is None:
             usable = "accuracy" if row["error_rate"] is not None else "half_l1"
-            raise InputError(f"--goal {self.column}: the rows of this scenario have no such figure; choose {usable}")
+            raise InputError(f"--goal {self.column}: the rows of this scenario have no such score; choose {usable}")
         epsilon = row["epsilon_upper"]
         return Measured(float(score), math.inf if epsilon is None else float(epsilon))
 
@@ -78,15 +74,15 @@ class Goal:
         return math.fsum(replicate.score for replicate in replicates) / len(replicates)
 
     def loss(self, replicates: Sequence[Measured]) -> float:
-        """The number that a search minimises: the largest ε, or the mean score, negated if a higher score is better."""
+        """The number that a search minimises: the largest ε or the mean score. A score such as accuracy is negated."""
         if self.accuracy is not None:
             return min(max(replicate.epsilon for replicate in replicates), LARGEST_VIOLATION)
         return -self.score(replicates) if SCORES[self.column] else self.score(replicates)
 
     def violation(self, replicates: Sequence[Measured]) -> float:
-        """By how much a setting's replicates miss the goal's condition on accuracy or ε; 0 or less if they meet it.
+        """The distance of a setting from the goal's condition. A value of 0 or less meets the condition.
 
-        The ε of a setting is the largest over its replicates, never an average.
+        The ε of a setting is the largest ε over replicates, never an average.
         """
         if self.accuracy is not None:
             excess = self.accuracy - self.score(replicates)
@@ -96,7 +92,7 @@ class Goal:
 
     @property
     def largest_epsilon(self) -> float:
-        """The largest ε allowed; infinite if the least ε is searched."""
+        """The largest ε allowed. Infinite if the least ε is searched."""
         return math.inf if self.epsilon is None else self.epsilon
 
     def __str__(self) -> str:
@@ -113,55 +109,53 @@ COSTS = {
     "curator": "private selection by a curator; its ε includes the choice",
     "oracle": "looks at true labels that no ε counts; no ε of this search protects them",
 }
-"""The four kinds of search, and what each costs."""
+"""The looks of a search. A look is the kind of data that a search uses; its text states the cost in ε."""
 LOOKS = tuple(COSTS)
 
 
 def check_look(look: str, scenario: Scenario, keys: Sequence[str]) -> None:
-    """Checks that a parameter search looks at no more data than it declares, and raises an error if it would.
+    """Check that a search uses no more data than `look` declares.
 
     Args:
-        look: what the search declares. "public": only synthetic or public data, no private labels; the choice costs
-        no ε. "released": noisy labels that are released once, so that only keys of the learner may vary; no further
-        ε. "curator": true labels, by a private selection whose ε includes the choice. "oracle": true labels, which
-        no ε counts. scenario: what is searched. keys: the keys that the search varies.
+        look: "public": only synthetic or public data; the choice costs no ε. "released": noisy labels that are released
+        once; only keys of the learner may vary, and the choice costs no ε. "curator": true labels, by a private
+        selection whose ε includes the choice. "oracle": true labels, which no ε counts. scenario: the scenario that is
+        searched. keys: the keys that the search varies.
 
     Raises:
-        InputError: when the search would look at more data, `look` is none of these, or `look` is "released" and the
-        law of the released labels is not known (the network has faults, or there are adversaries). The message is one
-        line.
+        InputError: the look is unknown or does not allow this search. With the look "released", faults of the network
+        and adversaries are not allowed. The message is one line.
     """
     if look not in LOOKS:
         raise InputError(f"--look {look}: must be one of {', '.join(LOOKS)}")
     if look == "public" and scenario.population.own:
         raise InputError(
             f"--look public: population.kind = {scenario.population.kind!r} is your own data, with private labels; "
-            "search on a synthetic or public data set, or look without paying for it in ε: --look oracle"
+            "search on a synthetic or public data set, or use true labels that no ε counts: --look oracle"
         )
     if look == "released" and (further := [key for key in keys if not key.startswith("learner.")]):
         raise InputError(
             f"--look released: {further[0]} changes the release: each value would be another release, and ε would have "
-            "to count all of them; search keys of the learner only, or rehearse: --look public"
+            "to count every release; search keys of the learner only, or rehearse: --look public"
         )
     if look == "released":
         check_law_known(scenario, "--look released")
 
 
 def check_goal(look: str, goal: Goal) -> None:
-    """Checks that a parameter search can measure its goal with what it looks at, and raises an error if it cannot. A
-    search that looks at released labels, or that a curator makes, cannot judge excess risk or the distance of
-    densities: these are computed from the law of the data, which is known only in a simulation. A curator's search
-    needs a largest ε as its condition, not a least accuracy, because its ε is fixed before it looks.
+    """Check that a search can measure the goal with the data that `look` allows.
+
+    Excess risk and distances of densities need the true distribution of the data, which only a simulation knows. So the
+    looks "released" and "curator" exclude both scores. A curator fixes ε before the search. So the look "curator" needs
+    a largest ε as the condition.
 
     Args:
-        look: "public", "released", "curator" or "oracle". goal: the score to be optimised and the condition.
+        look: "public", "released", "curator" or "oracle". goal: the score and the condition.
 
     Raises:
-        InputError: when `look` and `goal` do not go together. The message is one line.
+        InputError: `look` and `goal` do not go together. The message is one line.
     """
     if look in ("released", "curator") and goal.column in ("excess_risk", "half_l1"):
         raise InputError(f"--goal {goal.column}: nobody can judge it with --look {look}; choose accuracy or error_rate")
     if look == "curator" and goal.epsilon is None:
-        raise InputError(
-            "--accuracy: does not go with --look curator, whose price is fixed before it looks; give --epsilon"
-        )
+        raise InputError("--accuracy: does not go with --look curator, which fixes ε before the search; give --epsilon")

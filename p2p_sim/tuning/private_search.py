@@ -1,4 +1,4 @@
-"""A curator's search as a private selection: independent runs on true labels; the run with the best noisy score wins.
+"""A curator's search as a private selection. Independent runs use true labels; the run with the best noisy score wins.
 
 The ε of the search covers training, score and choice.
 """
@@ -29,7 +29,7 @@ from p2p_sim.tuning.search_space import Settings, Space
 from p2p_sim.tuning.trial_runs import TRIAL, Tuning, scenario_with
 
 FIRST_RUN = 1_000_000
-"""Index of the replicate of a selection's first run. All runs have the users of replicate 0; each has its own noise."""
+"""Replicate index of the first run. All runs have the users of replicate 0, and each run has its own noise."""
 SCORE_SHARE = 0.1
 """ε of one run's score, as a share of the ε of the whole selection."""
 MOST_SETTINGS = 256
@@ -40,11 +40,11 @@ _NOTHING = Outcome(Tally(np.zeros((0, 0), dtype=np.int64)))
 
 @dataclass(frozen=True)
 class PrivateSearchPlan:
-    """A private selection whose ε is known before it begins.
+    """A private selection with an ε that is known before the first run.
 
-    candidates: scenarios of all settings, with the same users. law: law of the number of runs. epsilon: the largest ε
-    allowed for the whole selection. score_scale: scale of the noise on the number of right answers. run_epsilon: the ε
-    to which each run's mechanism is calibrated. bound: the privacy of the whole selection, score and choice included.
+    candidates: scenarios of all settings, with the same users. law: distribution of the number of runs. epsilon: the
+    largest ε allowed for the whole selection. score_scale: scale of the noise on the number of right answers.
+    run_epsilon: ε of each run's mechanism. bound: the privacy of the whole selection, score and choice included.
     """
 
     candidates: tuple[Scenario, ...]
@@ -56,13 +56,11 @@ class PrivateSearchPlan:
 
     @cached_property
     def calibrated(self) -> tuple[Scenario, ...]:
-        """The candidate scenarios, with the noise of each mechanism calibrated to the ε of one run. The ε of one run
-        was chosen such that the whole selection keeps within its own ε.
-        """
+        """The candidate scenarios, with noise for the ε of one run."""
         return tuple(scenario.replace(**{TARGET: self.run_epsilon}) for scenario in self.candidates)
 
     def runs(self, seed: int, replicate: int = 0) -> list[int]:
-        """The index of each run's candidate, drawn uniformly and independently; `law` gives the number of runs."""
+        """For each run, the index of a random candidate. The number of runs is drawn from `law`."""
         rng = np.random.default_rng([seed, replicate, 0x5E1EC7])
         return [int(index) for index in rng.integers(len(self.candidates), size=self.law.draw(rng))]
 
@@ -70,28 +68,27 @@ class PrivateSearchPlan:
 def planned(
     candidates: Sequence[Scenario], epsilon: float, mean_runs: float, data_dir: Path | None = None
 ) -> PrivateSearchPlan:
-    """The plan of a private selection, which performs runs of randomly drawn candidates on the same users and releases
-    only the run with the best noisy score. The noise of a run is calibrated so that the whole selection has at most
-    this ε at the scenarios' δ. The plan also has the law of the number of runs, the scale of the score's noise, and the
-    privacy bound of the whole selection.
+    """The plan of a private selection. The selection runs random candidates on the same users, and releases only the
+    run with the best noisy score. The noise of each run is chosen such that the whole selection has at most the
+    given ε, at the scenarios' δ.
 
-    A run trains and scores on the same users, so its ε counts both. Every run is charged as if it had the worst of all
-    candidates.
+    A run trains and scores on the same users, so the ε of a run counts both. Every run is charged like the worst
+    candidate.
 
     Args:
-        candidates: scenarios, at least one; each takes `mechanism.target_epsilon`. epsilon: ε of the whole selection.
-        mean_runs: mean number of runs, above 1. The number k = 1, 2, ... of runs has the logarithmic law, with
-        probability ∝ (1-γ)^k/k for some γ in (0, 1). data_dir: where data files are.
+        candidates: scenarios, at least one, with the key `mechanism.target_epsilon`. epsilon: ε of the whole selection.
+        mean_runs: mean number of runs, above 1. The number k ≥ 1 of runs has probability ∝ (1-γ)^k/k, the logarithmic
+        distribution; the mean fixes γ in (0, 1). data_dir: where data files are.
 
     Raises:
-        InputError: a mechanism has no curator or no target ε, states ε at one δ only or takes a parameter from true
-        labels; the mean number of runs is out of its range; or no noise is enough.
+        InputError: a mechanism does not fit, the mean number of runs is out of its range, or no noise is enough. A
+        mechanism needs a curator, a target ε and an ε at any δ. No parameter may be computed from true labels.
     """
     if mean_runs <= 1.0:
         raise InputError(f"--trials {mean_runs:g}: is the mean number of runs of a private selection; must be above 1")
     scenarios, plan = tuple(candidates), None
     law, scale = TruncatedNegativeBinomial.of_mean(mean_runs, 0.0), 1.0 / (SCORE_SHARE * epsilon)
-    # bisection on a logarithmic scale, with four digits, so that a file shows a run's ε in full
+    # bisection on a logarithmic scale; a run's ε has four digits, so that a file can show it in full
     low, high = epsilon / 100.0, epsilon
     for _ in range(_STEPS):
         middle = float(f"{(low * high) ** 0.5:.4g}")
@@ -109,14 +106,13 @@ def planned(
 def _whole(
     candidates: tuple[Scenario, ...], run_epsilon: float, scale: float, law: RunLaw, data_dir: Path | None
 ) -> PrivacyBound:
-    """The privacy bound of a whole selection: several runs, each with a candidate drawn at random. Only the run with
-    the best noisy score is released. Every run is charged, at each ε, the largest δ of any candidate, composed with the
-    privacy of the noisy score.
+    """The privacy bound of a whole selection. At each ε, a run is charged the largest δ of any candidate, composed with
+    the privacy of the noisy score.
 
     Args:
-        candidates: scenarios that may be drawn. run_epsilon: ε to which each run's mechanism is calibrated. scale:
-        scale of the noise on the score, the number of right answers; the score alone has ε = 1/scale. law: law of
-        the number of runs. data_dir: where data files are.
+        candidates: scenarios that may be drawn. run_epsilon: ε of each run's mechanism. scale: scale of the noise on
+        the score, the number of right answers; the score alone has ε = 1/scale. law: distribution of the number of
+        runs. data_dir: where data files are.
     """
     scenarios = [candidate.replace(**{TARGET: run_epsilon}) for candidate in candidates]
     accountants = dict.fromkeys(_accountant(s.model_dump_json(exclude={"learner"}), s, data_dir) for s in scenarios)
@@ -126,21 +122,22 @@ def _whole(
 
 @cached(LRUCache(4096), key=lambda text, scenario, data_dir: (text, scenario.folder, data_dir))
 def _accountant(text: str, scenario: Scenario, data_dir: Path | None) -> Accountant:
-    """The accountant of a scenario's mechanism for the users of replicate 0, on whom all runs of a selection train. An
-    error is raised if the mechanism has no curator who holds true labels, if it states ε at one δ only, or if one of
-    its parameters is computed from true labels.
+    """The accountant of a scenario's mechanism for the users of replicate 0. An accountant computes ε and δ. A
+    mechanism that does not fit a private selection raises an InputError.
 
     Args:
-        text: the scenario as JSON without its learner, on which no accountant depends. Accountants are cached by this
-        text and both folders. scenario: the scenario. data_dir: where data files are.
+        text: the scenario as JSON without the learner, which does not affect privacy; a key of the cache. scenario: the
+        scenario. data_dir: where data files are.
     """
     people = Replicate(scenario, data_dir=data_dir).people()
     setup = Setup(
         people.cluster_sizes, people.num_classes, scenario.privacy.delta, scenario.engine, scenario.adversaries
     )
     if scenario.mechanism.asks_oracle:
-        raise InputError("--look curator: a parameter follows from true labels, and no ε counts that; give its value")
-    # only a curator sees the true labels by which runs are scored
+        raise InputError(
+            "--look curator: a parameter is computed from true labels, and no ε counts that; set the parameter"
+        )
+    # runs are scored by true labels, which only a curator sees
     mechanism = scenario.mechanism.deployed(setup)
     if mechanism.trust != "curator":
         raise InputError(
@@ -154,11 +151,11 @@ def _accountant(text: str, scenario: Scenario, data_dir: Path | None) -> Account
 
 
 def candidates_of(base: Scenario, space: Space) -> list[Settings]:
-    """All settings of a space whose dimensions are all lists: every combination of their values.
+    """All settings of a search: every combination of the values. Every searched key needs a list of values.
 
     Raises:
-        InputError: the mechanism takes no target ε, or the space has a range, a key of the noise or the population, or
-        too many settings; the message is one line.
+        InputError: the mechanism takes no target ε, there are too many settings, or a key is not allowed. Keys with a
+        range and keys of the noise or the population are not allowed. The message is one line.
     """
     if "target_epsilon" not in type(base.mechanism).model_fields:
         raise InputError(f"--look curator: mechanism.kind = {base.mechanism.kind!r} takes no mechanism.target_epsilon")
@@ -175,13 +172,13 @@ def candidates_of(base: Scenario, space: Space) -> list[Settings]:
 
 
 def perform_runs(batch: Batch, noise_scale: float) -> list[Done]:
-    """Runs the tasks of a private selection one after another and returns a result for each: its row, with the noisy
-    score of the learned model as a further column, or an error. All tasks have the users of replicate 0; the task's own
-    replicate index decides only the noise.
+    """Run the tasks of a private selection one after another. Each result has a row, with the model's noisy score as a
+    further column, or an error. All tasks have the users of replicate 0. The task's replicate index decides only the
+    noise.
 
     Args:
-        batch: the tasks. noise_scale: scale of the noise on the score, the number of users whose label the model
-        predicts correctly.
+        batch: the tasks. noise_scale: scale of the noise on the score, the number of labels that the model predicts
+        correctly.
     """
     return [attempt(task, lambda task: row_scored(task.case, noise_scale)) for task in batch]
 
@@ -193,20 +190,19 @@ def tune_privately(
     executor: Executor | None = None,
     report: Report = lambda ended, wanted: None,
 ) -> Tuned:
-    """Perform those runs of a private selection that are not on disk yet; a run on disk never gets new noise. The
-    result has the directory, a trial for each run, the best setting and the files that were written.
+    """Perform the missing runs of a private selection. A run on disk never gets new noise.
 
-    Every run draws its setting uniformly, and has its own noise; the number of runs is drawn from a public law. The run
-    with the largest noisy score wins. ε covers the whole: training, score and choice. To show how good the winner's
-    settings are, they run again on other users, which only a simulation can do.
+    The number of runs is drawn from a public distribution. Every run has a random setting and independent noise. The
+    run with the largest noisy score wins. ε covers training, score and choice. At the end the winning setting runs on
+    other users, which shows how good the setting is. Only a simulation can do this.
 
     Args:
-        tuning: the search, with look "curator". mean_runs: how many runs there are on average. out: results directory;
-        None: one named after the scenario. executor: runs the tasks; default: this process. report: called with the
+        tuning: the search, with look "curator". mean_runs: mean number of runs. out: results directory; None: a
+        directory named after the scenario. executor: runs the tasks; default: this process. report: called with the
         numbers of finished and of all runs.
 
     Raises:
-        InputError: no noise is enough for ε, or no run could be run.
+        InputError: no noise is enough for ε, or a run failed.
     """
     base = tuning.base
     settings, epsilon = candidates_of(base, tuning.space), tuning.goal.largest_epsilon
@@ -224,7 +220,7 @@ def tune_privately(
             report(ended, wanted)
 
         tuning.write_manifest(directory, identity, mean_runs=mean_runs, runs=len(trials))
-        # the runs of the selection: users of replicate 0, each with noise of its own
+        # the runs of the selection: the same users, independent noise
         runs = [_task(plan, drawn[trial.number], FIRST_RUN + trial.number, tuning) for trial in trials]
         _run(
             session,
@@ -234,7 +230,7 @@ def tune_privately(
             note,
         )
         rows = {row["replicate"]: row for row in read_rows(directory)}
-        # a run's loss is its negative private score
+        # the loss of a run is the negative noisy score
         ended = [
             replace(trial, state="finished", loss=-rows[FIRST_RUN + trial.number][PRIVATE], violation=0.0, replicates=1)
             for trial in trials
@@ -245,7 +241,7 @@ def tune_privately(
         _run(session, tuning, dict.fromkeys(fresh, winner), perform, lambda ended, wanted: None)
         worth = tuple(row for row in read_rows(directory) if row["replicate"] < FIRST_RUN)
         session.store.finish(lambda row: row[TRIAL], lambda row: True)
-        # every run has the ε of the whole selection
+        # every run is stated with the ε of the whole selection
         total_epsilon = plan.bound.epsilon_upper
         measured = {trial.number: Measured(-(trial.loss or 0.0), total_epsilon) for trial in ended}
         row = {**rows[FIRST_RUN + winner.number], "basis": plan.bound.basis}
@@ -256,13 +252,11 @@ def tune_privately(
 
 
 def _task(plan: PrivateSearchPlan, candidate: int, replicate: int, tuning: Tuning) -> Task:
-    """One replicate of a candidate as a task, which a worker can run; the candidate's noise is calibrated to the ε of
-    one run.
+    """One replicate of a candidate as a task for a worker, with noise for the ε of one run.
 
     Args:
-        plan: the selection. candidate: the candidate's index in it. replicate: index of the replicate. For a run of the
-        selection it decides only the noise; when the winner is run again, it decides the users too. tuning: the search,
-        for its data directory.
+        plan: the selection. candidate: index of the candidate. replicate: index of the replicate. tuning: the search,
+        for the data directory.
     """
     scenario = plan.calibrated[candidate]
     point = Replicate(scenario, data_dir=tuning.data_dir).identity[:16]
@@ -270,12 +264,12 @@ def _task(plan: PrivateSearchPlan, candidate: int, replicate: int, tuning: Tunin
 
 
 def _run(session: Session, tuning: Tuning, trials: dict[Task, Trial], work: Perform, report: Report) -> None:
-    """Run tasks that are not on disk yet, and keep their rows; the first failure ends the selection.
+    """Run the missing tasks, and keep their rows. The first failure ends the selection.
 
     Args:
         session: the open results directory, with the executor that runs the tasks. tuning: the search. trials: the
-        trial of each task. work: takes a batch of tasks and returns a result for each, a row or an error. report:
-        called with how many tasks are finished, and of how many.
+        trial of each task. work: takes a batch of tasks and returns a result for each task, a row or an error. report:
+        called with the numbers of finished and of all tasks.
     """
     missing = [task for task in trials if not session.store.has(task.point, task.replicate)]
     finished = len(trials) - len(missing)
@@ -288,6 +282,6 @@ def _run(session: Session, tuning: Tuning, trials: dict[Task, Trial], work: Perf
 
     failure = session.run(
         ((task,) for task in missing), work, columns=lambda task: tuning.columns(trials[task]), noted=noted, stop=True
-    )  # the first failure stops it, since a selection with a run left out would follow another law
+    )  # a failure stops the selection: without this run, the privacy bound would not hold
     if failure is not None:
         raise failure.fault or InputError(f"run {trials[failure.task].number}: {failure.error}")

@@ -22,12 +22,11 @@ TRIALS_CSV, TRIALS_TABLE, FIGURE, SCENARIO = "trials.csv", "trials.parquet", "tu
 
 @dataclass(frozen=True)
 class BestSetting:
-    """The setting that a search ends with.
+    """The best setting of a search. In a private selection, the fields refer to the best run.
 
-    trial: the best trial. score: its mean score in the search. fresh: rows of replicates that the search did not look
-    at. epsilon: the largest certified ε over the searched and the fresh replicates. row: the row with this ε. For a
-    private selection, score is the noisy score of the best run, epsilon the ε of the whole selection, and row the row
-    of the best run.
+    trial: the best trial. score: the mean score in the search; in a private selection, the noisy score. fresh: rows of
+    replicates that the search did not use. epsilon: the largest certified ε over searched and fresh replicates; in a
+    private selection, the ε of the whole selection. row: the row with this ε; in a private selection, the best run.
     """
 
     trial: Trial
@@ -40,13 +39,12 @@ class BestSetting:
 def trials_table(
     trials: Sequence[Trial], measured: Mapping[int, Measured | None], goal: Goal, look: str
 ) -> pd.DataFrame:
-    """A row for each trial: its number, state, number of replicates and settings, its mean score and largest ε, whether
-    it meets the goal, and the kind of data that the search looked at.
+    """A table with a row for each trial.
 
     Args:
-        trials: the trials. measured: by trial number, the trial's mean score and largest ε over its replicates; None if
-        the trial could not be run. goal: the goal of the search, which has the name of the score's column. look: the
-        kind of data that the search looked at, such as "public".
+        trials: the trials. measured: by trial number, the mean score and the largest ε over replicates; None if the
+        trial could not be run. goal: the goal of the search. look: the kind of data that the search used, such as
+        "public".
     """
     rows = []
     for trial in trials:  # score and ε are empty if a trial could not be run
@@ -73,13 +71,13 @@ def write_outcome(
     measured: Mapping[int, Measured | None],
     best: BestSetting | None,
 ) -> list[Path]:
-    """Write the trials as two tables (trials.csv and trials.parquet) and as a figure; if a setting meets the goal, also
-    write the scenario with this setting (found.toml). Return the files.
+    """Write the trials as two tables and a figure. If a setting meets the goal, also write the scenario with this
+    setting. Return the files.
 
     Args:
-        directory: of the results. tuning: the task of the search. trials: its trials. measured: by trial number, the
-        trial's mean score and largest ε over its replicates; None if the trial could not be run. best: the best setting
-        that meets the goal, with its largest ε; None if no setting meets it.
+        directory: the results directory. tuning: the search. trials: the trials of the search. measured: by trial
+        number, the mean score and the largest ε over replicates; None if the trial could not be run. best: the best
+        setting that meets the goal; None if no setting meets the goal.
     """
     from p2p_sim.figures import plot_search
 
@@ -104,37 +102,35 @@ def write_outcome(
 
 
 def write_scenario(path: Path, scenario: Scenario, goal: Goal, look: str, epsilon: float) -> None:
-    """Write the file of a scenario for `p2p-sim run`, with comments that say how the scenario was found.
+    """Write a scenario file for `p2p-sim run`, with comments about the search.
 
     Args:
         path: the file. scenario: the scenario found. goal: the goal of the search. look: the kind of data that the
-        search looked at. epsilon: the largest certified ε over all replicates; for a private selection, that
-        of the whole selection.
+        search used. epsilon: the largest certified ε over all replicates; in a private selection, the ε of the whole
+        selection.
     """
     comments = [f"Found by p2p-sim tune: {goal}.", f"The search's look: {look}: {COSTS[look]}."]
     if look == "oracle":
-        comments.append("Do not publish this ε as that of the whole procedure: the search itself was not paid for.")
+        comments.append("Do not publish this ε for the whole procedure: no ε counts the search itself.")
     if look == "curator":
         comments.append(
-            f"ε of the whole selection, score and choice included: {epsilon:.6g}; the ε below is that of one run."
+            f"ε of the whole selection, score and choice included: {epsilon:.6g}. The ε below is for one run."
         )
     else:
         comments.append(f"Largest certified ε of the learner over the replicates that were run: {epsilon:.6g}.")
     if scenario.adversaries.coalition != NOBODY.coalition:
         comments.append("The search is about the learner alone, not about the learner together with the coalition.")
-    # data files that lie beside the scenario's own file are given with their whole path
+    # data files beside the scenario file get their whole path
     tree = _with_whole_paths(scenario.model_dump(mode="json"), scenario.folder)
     write_whole(path, ("".join(f"# {line}\n" for line in comments) + toml(tree) + "\n").encode())
-    # read the file back, since a file with a different scenario would be worse than none
+    # read the file back: a file with another scenario would be worse than no file
     if load_scenario(path).content_hash() != scenario.content_hash():
         path.unlink()
         raise RunFailed(f"{path}: the scenario cannot be written as a file")
 
 
 def _with_whole_paths(tree: Any, folder: Path) -> Any:
-    """A scenario's tree of keys, in which every `path` that names a file in `folder` is replaced by the file's whole
-    path.
-    """
+    """A scenario's tree of keys, with the whole path in every key `path` that names a file in `folder`."""
     if isinstance(tree, list):
         return [_with_whole_paths(entry, folder) for entry in tree]
     if not isinstance(tree, dict):

@@ -20,25 +20,22 @@ USUAL: Mapping[str, tuple[float, float, bool]] = {
     "clusters.min_size": (2, 128, True),
     "learner.l2": (1e-3, 1e3, True),
 }
-"""For each key that is searched by default: the lowest value, the highest value, and whether the scale is logarithmic.
-"""
+"""The keys that are searched by default: lowest value, highest value, and whether the scale is logarithmic."""
 NOISE: Mapping[str, tuple[float, float, bool]] = {
     "mechanism.target_epsilon": (0.05, 8.0, True),
     "mechanism.flip_prob": (0.001, 0.45, False),
     "mechanism.noise_multiplier": (0.2, 50.0, True),
     "mechanism.randomizer.epsilon": (0.1, 8.0, True),
 }
-"""For each key that decides how much noise there is: the lowest value, the highest, and whether the scale is
-logarithmic."""
+"""The keys that set the noise: lowest value, highest value, and whether the scale is logarithmic."""
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """A key of the scenario, with the values that a search may give it.
+    """A key of the scenario and the values that a search may try.
 
-    low, high: ends of the range, both included. whole: whether the key's values are whole numbers. log: whether the
-    scale is logarithmic. values: a list that, if it is not empty, replaces the range; the sampler treats a list of
-    numbers as ordered.
+    low, high: ends of the range, both included. whole: whether all values are whole numbers. log: whether the scale is
+    logarithmic. values: a list in place of the range, if not empty. The sampler treats a list of numbers as ordered.
     """
 
     key: str
@@ -50,39 +47,39 @@ class Dimension:
 
     @property
     def size(self) -> float:
-        """How many values there are."""
+        """The number of values. Infinite for a continuous range."""
         if self.values:
             return len(self.values)
         return self.high - self.low + 1 if self.whole else math.inf
 
     @property
     def ends(self) -> tuple[Any, ...]:
-        """The values that must be valid before a search begins: both ends of a range, or the whole list."""
+        """The values to check before a search: both ends of a range, or the whole list."""
         return self.values or ((int(self.low), int(self.high)) if self.whole else (self.low, self.high))
 
     def described(self) -> dict[str, Any]:
-        """The dimension as a manifest has it."""
+        """The dimension as an entry of the manifest."""
         if self.values:
             return {"key": self.key, "values": list(self.values)}
         return {"key": self.key, "low": self.ends[0], "high": self.ends[1], "log": self.log}
 
 
 class SearchFile(Config):
-    """The keys of a search file: keys of the scenario, each in one of three tables, and the size of a batch."""
+    """The keys of a search file. Each of the scenario's keys is in one of three tables."""
 
     range: dict[str, Any] = Field(default_factory=dict)
-    """Keys with [low, high], both ends included; their values are whole numbers if both ends are."""
+    """Keys with [low, high], both ends included. If both ends are whole numbers, all values are whole."""
     log: dict[str, Any] = Field(default_factory=dict)
-    """Keys with [low, high] as in range, but searched on a logarithmic scale; low above 0."""
+    """Keys with [low, high] as in range, but on a logarithmic scale; low above 0."""
     values: dict[str, Any] = Field(default_factory=dict)
     """Keys with a list of at least two values."""
     batch: int = Field(default=4, ge=1, le=1024)
-    """Trials that are chosen together and run at the same time, 1 to 1,024; the search depends on this number."""
+    """Number of trials that are chosen together and run at the same time, 1 to 1,024. It affects the search."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """All dimensions of a search. batch: number of trials (settings that are tried) that are chosen together."""
+    """All dimensions of a search. batch: number of trials (tried settings) that are chosen together."""
 
     dimensions: tuple[Dimension, ...]
     batch: int = 4
@@ -94,11 +91,11 @@ class Space:
 
     @property
     def size(self) -> float:
-        """How many settings there are; infinite where a dimension is continuous."""
+        """The number of settings. Infinite if a dimension is continuous."""
         return math.prod(dimension.size for dimension in self.dimensions)
 
     def check(self, base: Scenario) -> None:
-        """Raise an InputError if a key or a value is not valid in the scenario."""
+        """Raise an InputError for a key or a value that is not valid in the scenario."""
         for dimension in self.dimensions:
             for value in dimension.ends:
                 try:
@@ -112,7 +109,7 @@ def read_search(path: Path) -> Space:
     """The space of a search file.
 
     Raises:
-        InputError: one line that names the file or key, the value and what is allowed.
+        InputError: one line with the file or key, the value and the allowed values.
     """
     try:
         file = SearchFile.model_validate_json(json.dumps(read_toml(path), default=str))
@@ -132,7 +129,7 @@ def read_search(path: Path) -> Space:
 
 
 def _leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """All values in nested tables that are not themselves tables, by their dotted keys."""
+    """All values of nested tables, by dotted key. Tables are not values."""
     leaves = {}
     for key, value in tree.items():
         leaves.update(_leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value})
@@ -140,7 +137,7 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _dimension(where: str, table: str, key: str, value: Any) -> Dimension:
-    """The dimension of a key in one table of a search file; `where` begins the line of an error."""
+    """The dimension of a key in one table of a search file. `where` is the beginning of an error message."""
     text = json.dumps(value)
     if not isinstance(value, list):
         raise InputError(f"{where} = {text}: must be a list")
@@ -155,7 +152,7 @@ def _dimension(where: str, table: str, key: str, value: Any) -> Dimension:
 
 
 def _ranged(where: str, key: str, ends: Sequence[float], log: bool) -> Dimension:
-    """A dimension with two ends, both finite so that it can be sampled; whole numbers if both ends are whole."""
+    """A dimension with two finite ends. If both ends are whole numbers, all values are whole numbers."""
     low, high = ends
     if not low < high or (log and low <= 0) or not math.isfinite(high - low):
         raise InputError(f"{where} = {json.dumps(ends)}: low must be below high{', and above 0' if log else ''}")
@@ -163,13 +160,13 @@ def _ranged(where: str, key: str, ends: Sequence[float], log: bool) -> Dimension
 
 
 def noise_key(scenario: Scenario) -> str | None:
-    """The scenario's key that sets the amount of noise, such as mechanism.flip_prob; None if it has no such key."""
+    """The scenario's key that sets the noise, such as mechanism.flip_prob. None if there is no such key."""
     tree = scenario.model_dump(mode="json")
     return next((key for key in EITHER if value_at(tree, key) is not None), None)
 
 
 def calibrated(scenario: Scenario, epsilon: float) -> Scenario | None:
-    """The scenario with its noise chosen for a target ε; None if the mechanism or the network does not allow that."""
+    """The scenario with noise for a target ε. None if the mechanism or the network does not allow a target."""
     if "target_epsilon" not in type(scenario.mechanism).model_fields:
         return None
     try:
@@ -179,13 +176,12 @@ def calibrated(scenario: Scenario, epsilon: float) -> Scenario | None:
 
 
 def usual_space(scenario: Scenario, noise: bool) -> Space:
-    """The space that is searched by default: the key of the noise, the sampling rate θ, the number and the least size
-    of clusters, and the weight of the learner's L2 penalty, as far as the scenario has these keys. The least size is
-    searched only together with the number of clusters.
+    """The space that is searched by default: the keys of `USUAL` and the key of the noise. Keys that the scenario lacks
+    are left out. The least size of clusters is searched only together with the number of clusters.
 
     Args:
-        scenario: the scenario whose settings are searched. noise: whether the key of the noise is searched; if not, the
-        noise follows from a target ε.
+        scenario: the scenario that is searched. noise: whether the key of the noise is searched. Otherwise a target ε
+        fixes the noise.
 
     Raises:
         InputError: the scenario has none of these keys.
@@ -193,7 +189,7 @@ def usual_space(scenario: Scenario, noise: bool) -> Space:
     tree = scenario.model_dump(mode="json")
     ranges = {key: ends for key, ends in USUAL.items() if value_at(tree, key) is not None}
     if "clusters.count" not in ranges:
-        ranges.pop("clusters.min_size", None)  # without the count, a least size could only make clusters invalid
+        ranges.pop("clusters.min_size", None)  # alone, a least size could only make clusters invalid
     own = noise_key(scenario) if noise else None
     if own is not None:
         key = "mechanism.target_epsilon" if calibrated(scenario, 1.0) is not None else own

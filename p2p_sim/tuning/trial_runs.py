@@ -1,4 +1,4 @@
-"""A search ready to run, and the replicates of its trials, run by the workers of sweeps and kept as rows."""
+"""A search ready to run, and the replicates of its trials. A trial is one setting that the search tries."""
 
 import hashlib
 import json
@@ -19,13 +19,11 @@ from p2p_sim.tuning.search import ByReplicate
 from p2p_sim.tuning.search_space import Settings, Space
 
 TRIAL, LOOK = "trial", "look"
-"""Two columns that the rows of a search have besides those of a sweep: the trial's number, and what the search looks
-at.
-"""
+"""Columns that only the rows of a search have: the trial's number and the look (what data the search uses)."""
 
 
 def scenario_with(base: Scenario, settings: Settings) -> Scenario:
-    """The base scenario with the settings of a trial. Kinds are set before the keys that belong to them."""
+    """The base scenario with the settings of a trial. A kind is set before the keys of this kind."""
     ordered = sorted(settings, key=lambda key: not key.endswith(".kind"))
     return base.replace(**{key: settings[key] for key in ordered})
 
@@ -34,10 +32,9 @@ def scenario_with(base: Scenario, settings: Settings) -> Scenario:
 class Tuning:
     """A search ready to run.
 
-    base: the scenario; if ε fixes its noise, the noise is calibrated. space: the keys that are varied, with their
-    values.
-    goal: the score or ε by which settings are compared. look: what the choice looks at, one of "public", "released",
-    "curator" and "oracle".
+    base: the scenario; noise that ε fixes is calibrated already. space: the searched keys and their values.
+    goal: the score or ε by which settings are compared. look: the kind of data that the search uses: "public",
+    "released", "curator" or "oracle".
     data_dir: where data files are.
     """
 
@@ -49,7 +46,7 @@ class Tuning:
 
     @property
     def identity(self) -> str:
-        """Hash of everything on which the search depends except the number of trials, so that more trials extend it."""
+        """Hash of everything on which the search depends except the number of trials. More trials extend a search."""
         tree = self.base.canonical()
         for key in self.space.keys:
             for name in EITHER if key in EITHER else (key,):
@@ -65,9 +62,8 @@ class Tuning:
 
     @property
     def described(self) -> dict[str, Any]:
-        """The search as its manifest states it, a dict with the goal (column, largest ε, least accuracy), the space
-        (each key with its values), the batch (how many trials are chosen together), and the look (what the choice looks
-        at).
+        """The entries of the search in the manifest: goal, space, batch and look. The batch is the number of trials
+        that are chosen together.
         """
         goal = {"column": self.goal.column, "epsilon": self.goal.epsilon, "accuracy": self.goal.accuracy}
         space = [dimension.described() for dimension in self.space.dimensions]
@@ -75,17 +71,14 @@ class Tuning:
 
     @property
     def searched(self) -> int:
-        """The number of replicates on which the search compares settings. If the search looks at public data or true
-        labels, it is the scenario's number. It is 1 if the search looks at released labels, since there is only one
-        release. It is also 1 if the search is a curator's private selection, since there is only one group of users.
+        """The number of replicates for each setting. The looks "public" and "oracle" use the scenario's number. For the
+        looks "released" and "curator", the number is 1, because only one release or one group of users exists.
         """
         return self.base.replicates if self.look in ("public", "oracle") else 1
 
     @property
     def truth(self) -> Goal:
-        """The search's goal (score, and condition on ε or accuracy), but with scores computed from users' true labels
-        rather than estimated from released labels; only a simulation knows true labels.
-        """
+        """The goal of the search, but with scores on true labels, which only a simulation knows."""
         return replace(self.goal, judged=False)
 
     @property
@@ -94,12 +87,11 @@ class Tuning:
         return default_directory(f"{self.base.name}-tune", self.identity)
 
     def write_manifest(self, directory: Path, identity: str, **extra: object) -> None:
-        """Write the manifest of the search, the file that says what was run, into its results directory.
+        """Write the manifest of the search, the file that states what was run.
 
         Args:
-            directory: of the results. identity: the hash that results of this search must have; a private selection
-            adds its mean number of runs to the search's own `identity`. extra: further entries besides those of the
-            scenario and of the search.
+            directory: the results directory. identity: the hash that results must have; in a private selection,
+            `self.identity` plus the mean number of runs. extra: further entries.
         """
         base, search = self.base, {**self.described, "kind": "tune", **extra}
         write_manifest(
@@ -108,22 +100,18 @@ class Tuning:
         )  # fmt: skip
 
     def columns(self, trial: Trial) -> dict[str, Any]:
-        """The columns that a trial's rows have besides those of its replicates: the values of the searched keys, the
-        trial's number, and what the search looks at ("public", "released", "curator" or "oracle"). A trial is one
-        setting that the search tries.
-        """
+        """The additional columns of a trial's rows: the values of searched keys, the trial's number and the look."""
         return {**trial.settings, TRIAL: trial.number, LOOK: self.look}
 
     def opened(
         self, directory: Path, identity: str, executor: Executor, wanted: int
     ) -> AbstractContextManager[Session]:
-        """A context with an open results directory, in which tasks are run and their rows are kept; no other process
-        can write to it meanwhile. An InputError is raised if a row on disk lacks a searched key or the columns of a
-        search.
+        """Open a session in a results directory. Meanwhile no other process can write to the directory. A row on disk
+        without the columns of this search raises an InputError.
 
         Args:
-            directory: of the results. identity: the hash that results already there must have. executor: runs the
-            tasks. wanted: the total that messages on progress name.
+            directory: the results directory. identity: the hash that results on disk must have. executor: runs the
+            tasks. wanted: the total number in messages on progress.
         """
 
         def check(row: Row) -> None:
@@ -135,9 +123,9 @@ class Tuning:
 
 @dataclass
 class TrialRuns:
-    """The replicates of a search's trials, read from disk or run when they are asked for.
+    """The replicates of a search's trials, which are read from disk or run.
 
-    tuning: the search. session: its open directory. work: runs a batch of tasks.
+    tuning: the search. session: the open results directory. work: runs a batch of tasks.
     """
 
     tuning: Tuning
@@ -151,13 +139,12 @@ class TrialRuns:
         self._rows.update({(row["scenario"], row["replicate"]): row for row in rows})
 
     def measure(self, trials: Sequence[Trial], rung: range) -> Mapping[int, ByReplicate]:
-        """The score and ε of some trials in some replicates: by the trial's number, then by the replicate's index; None
-        for a replicate without a row, and nothing for a trial whose settings are not valid. A trial is one setting that
-        the search tries. Replicates that are not on disk are run first, but only for trials with the state "running".
+        """The score and ε of replicates, by trial number and then by replicate index. Missing replicates of trials with
+        the state "running" are run first. A replicate without a row has None. A trial with invalid settings has an
+        empty dict.
 
         Args:
-            trials: the trials. rung: the replicates' indices. A search measures the first few replicates of all trials,
-            then more replicates of those trials that are still hopeful.
+            trials: the trials. rung: the indices of the replicates.
         """
         points = {trial.number: self._point(trial) for trial in trials}
         # two trials with the same settings are one point; the later trial runs it
@@ -178,15 +165,13 @@ class TrialRuns:
         return {number: self._measured(point, rung) for number, point in points.items()}
 
     def rows(self, trial: Trial, replicates: range) -> list[Row]:
-        """The rows of some replicates of a trial, as far as they are on disk."""
+        """The rows on disk of some replicates of a trial."""
         point = self._point(trial)
         rows = [] if point is None else [self._rows.get((point.point, index)) for index in replicates]
         return [row for row in rows if row is not None]
 
     def _point(self, trial: Trial) -> Task | None:
-        """The trial's scenario with its identity as a task, which a worker can run. The task has replicate 0, which is
-        replaced for other replicates. None if the settings make no valid scenario; a failure is then written down.
-        """
+        """The task of replicate 0 of a trial. Invalid settings give None, and this failure is written down."""
         if trial.number not in self._points:
             data_dir = self.tuning.data_dir
             try:
@@ -204,12 +189,11 @@ class TrialRuns:
         self._rows.update({(run.task.point, run.task.replicate): run.row for run in results if run.row is not None})
 
     def _measured(self, point: Task | None, rung: range) -> ByReplicate:
-        """The score and ε of some replicates of a trial's scenario, by the replicate's index; None for a replicate
-        without a row.
+        """The score and ε of replicates, by index. A replicate without a row has None.
 
         Args:
-            point: a task with the scenario's identity; None: the trial has no valid scenario, and the result is empty.
-            rung: the replicates' indices.
+            point: a task of the trial's scenario; None: the settings are invalid, and the result is empty. rung: the
+            indices of the replicates.
         """
         if point is None:
             return {}

@@ -165,7 +165,7 @@ def test_it_ends_with_what_the_learner_learned_of_her(opened, runs):
         r"at most ([\d.]+) percentage points.*advantage is at most ([\d.]+)\.", text, re.DOTALL
     ).groups()
     assert learned.advantage <= float(mean) / 100 <= float(most) / 100
-    assert f"each submission carries hers with probability 1/{learned.users}" in text
+    assert f"it is her noisy label with probability 1/{learned.users}" in text
     lossy = opened("lossy")
     lossy.evaluate("jump(END)")
     assert "her odds change by at most eε" in lossy.inner_text("#caption")

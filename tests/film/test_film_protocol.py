@@ -88,7 +88,7 @@ def test_what_is_declared_or_proved_of_the_learner_is_shown_for_each_cluster_and
     assert run.cluster(run.worst) == np.argmax(by_cluster)
     assert len(set(by_cluster)) > 1
     [text] = map(str, story_of(film_of(run)).learned)
-    stated = re.search(r"Here ε = ([\d.]+) is that of the worst cluster.* it is ε₀ = ([\d.]+),", text)
+    stated = re.search(r"Here ε = ([\d.]+) is the worst cluster’s.* only ε₀ = ([\d.]+) ", text)
     assert 0.0 <= float(stated[1]) - row["epsilon_upper"] < 1e-3
     assert 0.0 <= float(stated[2]) - run.epsilon_local < 1e-3
 

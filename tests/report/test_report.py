@@ -264,7 +264,7 @@ def test_privacy_is_stated_with_observer_conditions_and_caution(tmp_path):
     faulty = rows.assign(epsilon_others_upper=rows["epsilon_upper"], basis="realised network: exact")
     text = report_page(faulty, manifest(AXES, 3))
     assert "conditional on each replicate&#39;s realised network" in text
-    assert "they must not be averaged" in text
+    assert "these ε must not be averaged" in text
     [said] = made_terms().values()
     for conditions, there, missing in (
         ((*REALISED_CONDITIONS, SAME_SOURCES), "from the same sources", "exceeds her cap"),
@@ -277,10 +277,10 @@ def test_privacy_is_stated_with_observer_conditions_and_caution(tmp_path):
         assert missing not in text
     assert "oracle" not in text
     told = report_page(rows.assign(oracle=True), manifest(AXES, 3))
-    assert "was told φ by an oracle, which looked at the population; ε does not account for that" in told
+    assert "heterogeneity φ by an oracle, which looked at the population; ε does not account for that" in told
     unknown = report_page(rows.assign(mechanism_kind="something_new"), manifest(AXES, 3))
     assert "every user draws one noisy label" not in unknown
-    assert "do not say under which conditions" in unknown
+    assert "without the conditions under which the figures hold" in unknown
 
 
 def test_the_first_figures_name_the_loss_and_no_noise_that_is_not_there():

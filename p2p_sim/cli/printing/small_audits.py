@@ -20,20 +20,20 @@ from p2p_sim.privacy.rivals import CURATOR_CONDITIONS, PURE
 
 AnyAudit = Audit | RealisedAudit | CuratorAudit | OneRunAudit | ModelAudit
 REALISED_BASIS = "mean over the realised networks"
+"""A realised network is the network as it turned out in one run."""
 SIZE_ASKED, SIZE_SMALLEST, SIZE_POWERFUL = "", " (smallest cluster of the first replicate)", " (most power)"
-"""Words after the size of the attacked cluster that say why it has this size."""
+"""The reason for the size of the attacked cluster, printed after the size; empty: the caller chose the size."""
 NOT_TOGETHER = ("leaks in who submits together", "not looked for here")
 
 
 def audit_output(audit: AnyAudit, size_requested: bool = True) -> AuditOutput:
-    """The output of an audit of any kind: what the attack proves, next to the exact or certified ε and δ. If the
-    mechanism's paper states an ε, that is shown as well. The output has a table, the conditions of the bound, a record
-    for JSON, and the line to print if the audit failed.
+    """The output of an audit of any kind: a table, the conditions of the bound, a record for JSON, and a line for
+    failure. The table shows what the attack proves, next to the computed ε and δ. If the mechanism's paper states an ε,
+    the table shows this ε too.
 
     Args:
-        audit: the results. size_requested: whether the person who runs the audit chose the size of the attacked
-        cluster; if not, words after the size say why the audit chose it: it is the scenario's smallest cluster, or the
-        size at which the attack proves most. This matters only for attacks on copies of one cluster.
+        audit: the results. size_requested: whether the caller chose the size of the attacked cluster. If not, the table
+        says why the audit chose this size. This matters only for attacks on copies of one cluster.
     """
     match audit:
         case OneRunAudit():
@@ -49,20 +49,16 @@ def audit_output(audit: AnyAudit, size_requested: bool = True) -> AuditOutput:
 
 
 def _statement_record(bound: PrivacyBound) -> dict[str, Any]:
-    """The fields of a privacy bound for JSON, such as the observer and the conditions, without ε and δ: an audit's
-    record gets these numbers from its own tests.
-    """
+    """The fields of a privacy bound for JSON, without ε and δ. The record of an audit has an ε and a δ of its own."""
     numbers = ("epsilon_lower", "epsilon_upper", "delta")
     return {key: value for key, value in whole(bound).items() if key not in numbers}
 
 
 def _exchange(audit: Audit, why: str) -> AuditOutput:
-    """The output of an audit that simulated the exchange in many copies of one small cluster: a table of what the
-    attack proves, next to the exact ε and δ; the conditions of this bound; a record for JSON; and the line to print if
-    the audit failed.
+    """The output of an audit that simulated the exchange in many copies of one small cluster.
 
     Args:
-        audit: the results. why: words that say why the attacked cluster has this size; may be empty.
+        audit: the results. why: the reason for the size of the attacked cluster; may be empty.
     """
     exact, r = audit.result.epsilon_exact, audit.result
     bound = PrivacyBound(
@@ -79,14 +75,13 @@ def _exchange(audit: Audit, why: str) -> AuditOutput:
 
 
 def _exchange_record(audit: Audit, bound: PrivacyBound) -> dict[str, Any]:
-    """The results of an audit of an exchange in small clusters as a record for JSON: the exchange's parameters, the
-    observer, the exact bounds of ε and δ, what the attack proves about both, what it is expected to prove, and whether
-    the audit passed. The entry "learned" has the results of a second attack by a classifier, or None.
+    """The results of an audit of an exchange in small clusters, as a record for JSON. The entry "learned" has the
+    results of a second attack, by a classifier. None: there was no second attack.
 
     Args:
-        audit: the results. bound: the exact ε at δ; its observer and conditions are put into the record in words.
+        audit: the results. bound: the exact ε at δ. The record takes the observer and the conditions from this bound.
     """
-    # there are two tests: of ε at the stated δ, and of δ at test_epsilon; *_expected is what they prove if all is right
+    # one test is of ε at the stated δ, the other of δ at test_epsilon; *_expected: what a test proves if all is right
     r = audit.result
     return {
         "name": audit.scenario,
@@ -118,7 +113,7 @@ def _exchange_record(audit: Audit, bound: PrivacyBound) -> dict[str, Any]:
 
 def _exchange_lines(audit: Audit, why: str) -> list[Line]:
     r, detectable = audit.result, f"about {audit.result.detectable:.4g}"
-    # the bound of Lemma 9 is refuted if the attack proves a larger ε, or if the exact ε of a data set is larger
+    # a larger ε refutes the bound of Lemma 9: an ε that the attack proves, or a lower bound of the exact ε
     possible = max(r.epsilon_exact.lower, r.epsilon_lower_confidence)
     refuted = audit.lemma9.epsilon is not None and audit.lemma9.epsilon < possible
     paper = str(audit.lemma9) + "  (refuted: below what is possible)" * refuted
@@ -204,8 +199,8 @@ def _curator(audit: CuratorAudit, why: str) -> AuditOutput:
 
 
 def _proved(audit: Audit) -> str:
-    """A sentence on a failed audit, whose attack proves more than the exact bound allows: a δ above the exact δ at the
-    tested ε or, if δ is not exceeded, an ε above the exact ε at the stated δ.
+    """A sentence on a failed audit: the attack proves more than the exact bound allows. The sentence is about δ if the
+    attack proves a δ above the exact δ at the tested ε. Otherwise the sentence is about ε at the stated δ.
     """
     r = audit.result
     if r.delta_lower_confidence > r.delta_exact.upper:

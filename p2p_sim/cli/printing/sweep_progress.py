@@ -13,16 +13,17 @@ from p2p_sim.sweeps import Progress, Report, SweepPlan, SweepResult
 
 
 def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:
-    """Print the plan of a sweep on standard error, before it runs: the values of each axis, the number of replicates
-    (random repetitions) of all points (combinations of values), and how many of these replicates are on disk.
+    """Print the plan of a sweep on standard error, before the sweep runs. A point is a combination of the axes' values.
+    A replicate is a random repetition of a point. The plan says how many replicates there are, and how many are on
+    disk.
 
     Args:
-        plan: the sweep. held: the results on disk, as pairs of a point's identifier and a replicate's number; those
+        plan: the sweep. held: the results on disk, as pairs of a point's identifier and a replicate's number. Results
         that the sweep does not ask for are counted separately. directory: where the results go.
     """
     total = plan.size * plan.replicates
     present = sum(plan.asks_for(point, replicate) for point, replicate in held)
-    # a line for each axis: its names and its values; a long list shows its first four values and its last
+    # a line for each axis, with the names and the values; of a long list, the first four values and the last are shown
     lines = []
     for axis, values in zip(plan.axes, plan.steps, strict=True):
         steps = [str(v[0] if len(v) == 1 else v) for v in values] if axis.labels is None else list(axis.labels)
@@ -38,9 +39,9 @@ def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:
 
 @contextmanager
 def progress(name: str, total: int, quiet: bool = False) -> Iterator[Report]:
-    """A context that shows the progress of a sweep: on a terminal as a bar, elsewhere as a line every ten seconds. It
-    yields a function, which the sweep calls with the numbers of finished and failed replicates and the time that each
-    replicate takes. The first line with a remaining time is printed at once.
+    """A context that shows the progress of a sweep. A terminal shows a bar; elsewhere a line appears every ten seconds.
+    The context yields a function, which the sweep calls with each new state. The first line with a remaining time is
+    printed at once.
 
     Args:
         name: the sweep's name. total: number of replicates of all points together. quiet: show nothing.
@@ -74,11 +75,11 @@ def duration(seconds: float) -> str:
 
 
 def print_sweep(plan: SweepPlan, result: SweepResult, figures: list[str], quiet: bool) -> None:
-    """Print how many rows of results a sweep has and how many points these rows cover, then the paths of the files with
-    results and of the pictures. Failed replicates are always reported on standard error.
+    """Print the number of rows of results, and the number of points that these rows cover. Then print the paths of
+    results and pictures. Failed replicates are always reported on standard error.
 
     Args:
-        plan: the sweep. result: its results. figures: paths of the pictures. quiet: print the paths alone.
+        plan: the sweep. result: the sweep's results. figures: paths of the pictures. quiet: print the paths alone.
     """
     rows, directory = result.rows, result.directory
     if not quiet:
@@ -86,8 +87,8 @@ def print_sweep(plan: SweepPlan, result: SweepResult, figures: list[str], quiet:
         print(f"{plan.name}: {count(len(rows), 'row')} of {points}{more_on_disk(result.more)}")
     if result.failed:
         print(f"p2p-sim: {count(result.failed, 'replicate')} failed; see {directory / FAILURES}", file=sys.stderr)
-    # `low`: points whose accuracy is not clearly above that of the majority class; `comparable`: points for which both
-    # accuracies are known
+    # `comparable`: points where the learned model can be compared with the majority class; `low`: the points among
+    # these where the model is not clearly more accurate
     low, comparable = points_not_above(rows)
     if low:
         print(
@@ -101,14 +102,14 @@ def print_sweep(plan: SweepPlan, result: SweepResult, figures: list[str], quiet:
 
 
 def print_sweep_json(plan: SweepPlan, result: SweepResult, figures: list[str]) -> None:
-    """Print a sweep's results as one JSON object: name, directory, numbers of points, rows and failed replicates, paths
-    of the pictures, and the privacy bound (ε, δ, observer, conditions) of the row with the largest ε.
+    """Print a sweep's results as one JSON object. The object has the numbers of points, rows and failed replicates, and
+    all paths. It also has the privacy bound (ε, δ, observer, conditions) of the row with the largest ε.
 
     Args:
-        plan: the sweep. result: its results. figures: paths of the pictures.
+        plan: the sweep. result: the sweep's results. figures: paths of the pictures.
     """
     points, worst = int(result.rows["scenario"].nunique()), worst_row(result.rows)
-    # the conditions are on disk beside the rows; a row of an old directory may lack them
+    # the conditions are on disk beside the rows; old directories may have no conditions
     bound = statement_of(worst, read_terms(result.directory).get(str(worst.get("statement")), {}), "epsilon_upper")
     print_object({
         "name": plan.name,

@@ -19,11 +19,11 @@ UNPAID = "; the search looked at true labels, which this ε does not count"
 
 
 def tuned_output(tuning: Tuning, tuned: Tuned, quiet: bool) -> Output:
-    """The output of `p2p-sim tune`: a table of the best settings, with their ε and score, then the paths of all files.
+    """The output of `p2p-sim tune`: a table of the best settings with their ε and score, then the paths of all files.
 
     Args:
         tuning: the task of the search: base scenario, goal, and the data that the search looked at. tuned: the finished
-        search, with its trials, the best trial and the files. quiet: whether to print only the paths.
+        search, with the trials, the best trial and the files. quiet: whether to print only the paths.
     """
     # the mean score in fresh replicates, which the search did not look at
     fresh = mean_interval([tuning.truth.measured(row).score for row in tuned.best.fresh])
@@ -48,7 +48,7 @@ def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
     if None not in epsilons:
         most = f"{bound_text(max(map(float, epsilons)), up=True)} in fresh replicates; the goal does not limit it"
         with_coalition = [("  with the coalition", most)]
-    # the name of the score that the search made as large as it could
+    # the name of the score that the search maximised
     scores = {"curator": "accuracy by a private score", "released": f"{column} by released labels"}
     judged = scores.get(tuning.look, column)
     protected = f"one user's {row['adjacency']}{UNPAID * (tuning.look == 'oracle')}"
@@ -70,12 +70,12 @@ def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
 
 
 def _parameters(fresh: Sequence[Row], columns: Iterable[Column]) -> list[Line]:
-    """Lines with the mechanism's parameters, such as α and θ, in fresh replicates: random repetitions of the best
-    settings that the search did not look at. A parameter whose values differ between replicates is given as a range,
-    with words that say that it is computed from the clusters of each replicate.
+    """Lines with the mechanism's parameters, such as α and θ, in fresh replicates. These are random repetitions of the
+    best settings that the search did not look at. If a parameter depends on each replicate's clusters, the line gives a
+    range.
 
     Args:
-        fresh: the results of these replicates, one row each. columns: the parameters; a parameter that has no value in
+        fresh: the results of these replicates, one row each. columns: the parameters; a parameter without a value in
         some replicate is left out.
     """
     lines = []
@@ -89,8 +89,7 @@ def _parameters(fresh: Sequence[Row], columns: Iterable[Column]) -> list[Line]:
 
 def _record(tuning: Tuning, tuned: Tuned, fresh: Mean) -> dict[str, Any]:
     best = tuned.best
-    # score_in_search is optimistic, since it is the best of many; score comes from replicates that the search did not
-    # look at
+    # score_in_search is optimistic, as the best of many scores; `score` comes from fresh replicates
     return {
         "name": tuning.base.name,
         "directory": str(tuned.directory),

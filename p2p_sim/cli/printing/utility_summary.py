@@ -1,4 +1,4 @@
-"""The last group of a run's summary: how useful the learned model is, and with what it is compared."""
+"""The last group of a run's summary: how useful the learned model is."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ from p2p_sim.measures import ERROR, LOSS, Mean, excess_error, group_means, group
 
 
 def useful(rows: Any) -> list[Line]:
-    """Lines on how useful the learned model is: its accuracy or risk, beside those of the same learner without privacy
-    and of a constant prediction; by how much active adversaries raise its error; and how much accuracy each group of
-    users loses to privacy.
+    """Lines on how useful the learned model is: its accuracy or risk, next to the same learner without privacy and a
+    constant prediction. Other lines say how much adversaries raise the error, and how much accuracy each group of users
+    loses to privacy.
 
     rows: a data frame with a run's results, a row for each replicate.
     """
@@ -24,7 +24,7 @@ def useful(rows: Any) -> list[Line]:
 
 def _utility(rows: Any) -> list[Line]:
     values, paired = means(rows), excess_error(rows)
-    exact = "excess_risk" in values  # the law of labels is known, so that the values are expectations under it
+    exact = "excess_risk" in values  # the distribution of labels is known, and the values are expectations
     if "squared_error" in values:
         return _squared(values, exact)
     if "cells" in values and rows["error_rate"].isna().all():
@@ -43,8 +43,8 @@ def _utility(rows: Any) -> list[Line]:
 
 def _excess_risk(values: dict[str, Mean], heading: str) -> list[Line]:
     """Lines with the mean excess risk of the learner, of the same learner without privacy, and of the best constant
-    prediction. Excess risk is the expected loss above that of the best model of the learner's class. A line without a
-    mean in `values` is left out.
+    prediction. Excess risk is a model's expected loss minus the expected loss of the best model of the learner's class.
+    A line without a mean in `values` is left out.
 
     Args:
         values: means over replicates, by column of the results. heading: the text of the first line.
@@ -58,15 +58,15 @@ def _excess_risk(values: dict[str, Mean], heading: str) -> list[Line]:
 
 
 def _measured_lines(values: dict[str, Mean], *texts: tuple[str, str]) -> list[Line]:
-    """A line for each pair (column, text) whose column has a mean in `values`: the text, and the mean."""
+    """Lines (text, mean), one for each pair (column, text) whose column has a mean in `values`."""
     return [(text, str(values[column])) for column, text in texts if column in values]
 
 
 def _squared(values: dict[str, Mean], exact: bool) -> list[Line]:
     """Lines with squared error and excess risk, for labels that are numbers.
 
-    values: means over replicates, by column of the results. exact: whether the law of labels is known; the first line
-    then says that the squared error is exact, and otherwise that it was measured on rows held out.
+    values: means over replicates, by column of the results. exact: whether the distribution of labels is known, and the
+    squared error exact. If not, the error was measured on rows held out.
     """
     lines = _measured_lines(
         values,
@@ -78,9 +78,9 @@ def _squared(values: dict[str, Mean], exact: bool) -> list[Line]:
 
 
 def _density(values: dict[str, Mean]) -> list[Line]:
-    """Lines for mechanisms that release noisy counts of users in cells instead of a predictor. These counts are an
-    estimate of the users' density. The lines have the distance of this density from the true one, the numbers of cells,
-    and the largest error of a count. values: means over replicates, by column of the results.
+    """Lines for mechanisms that release noisy counts of users in cells instead of a predictor. The counts estimate the
+    density of users. The lines have the distance of this density from the true density, the numbers of cells, and the
+    largest error of a count. values: means over replicates, by column of the results.
     """
     return _measured_lines(
         values,
@@ -99,7 +99,7 @@ def _accuracy(errors: Any) -> str:
 
 
 def _groups(rows: Any) -> list[Line]:
-    """Lines with each group's loss of accuracy to privacy, or its accuracy if there is no model without privacy."""
+    """Lines with each group's loss of accuracy to privacy, or with the group's accuracy if the loss is unknown."""
     values, lines = group_means(rows), list[Line]()
     for group in groups_of(rows):
         loss, error = (values.get(group.column(name)) for name in (LOSS, ERROR))
@@ -111,25 +111,25 @@ def _groups(rows: Any) -> list[Line]:
 
 
 def measured(rows: Any) -> list[str]:
-    """Sentences on how the values of the summary's last group were measured, and on the number of replicates.
+    """Sentences that say how the values of the summary's last group were measured, and over how many replicates.
 
     rows: a run's results, a row for each replicate.
     """
     values, replicates = means(rows), len(rows)
     sentences = []
     if rows["error_rate"].notna().all() and "squared_error" not in values:
-        where = "under the known law of labels" if "excess_risk" in values else "among rows that no user holds"
+        where = "under the known distribution of labels" if "excess_risk" in values else "among rows that no user holds"
         sentences.append(f"Accuracy is the share of right predictions {where}.")
     if "nonprivate_error_rate" in values:
         sentences.append("Without privacy, the learner has the true label of every user.")
     if "excess_risk" in values:
-        sentences.append("Excess risk is the expected loss above that of the best model of the learner's class.")
+        sentences.append("Excess risk: the expected loss minus the expected loss of the best model of the same class.")
     uniform = float(rows["guess_uniform"].astype(float).iloc[0]) if "guess_uniform" in rows else 0.0
-    # the users' commonest label is rarer among the rows held out than 1/K, for K classes; 1e-9 allows for rounding
+    # `uniform`: 1/K for K classes, the accuracy of a random guess; 1e-9 allows for rounding
     if "majority_error_rate" in values and 1.0 - values["majority_error_rate"].value < uniform - 1e-9:
         sentences.append(
-            f"The majority's label is the commonest among the users; it may be rarer among the rows held out, and is "
-            f"right for fewer than 1 in {1.0 / uniform:.0f} of them here."
+            f"The majority's label is the commonest label among the users. Here it is the label of fewer than "
+            f"1 in {1.0 / uniform:.0f} rows held out."
         )
     if replicates > 1:
         sentences.append(

@@ -1,9 +1,9 @@
 """The plan of an attack in one run: which labels are guessed at each ε, at which stake, and what guesses should prove.
 
-An attack gives each target a score: the larger the score, the likelier her label is 1. The score is the log-likelihood
-ratio where the law is known; elsewhere a classifier learns a score from other runs. From a pilot run, with a seed of
-its own, the score and the thresholds are chosen for each ε: those that are expected to prove the largest bounds. After
-the pilot nothing is chosen. A *stake* is the weight λ that a test gives to a guess (`one_run_guesses`).
+A *target* is a user whose label is guessed. An attack gives each target a score. A larger score means that label 1 is
+likelier. If the law is known, the score is the log-likelihood ratio. Otherwise a classifier learns a score from other
+runs. A pilot run with its own seed selects, for each ε, the score and the thresholds that should prove the largest
+bounds. After the pilot nothing is chosen. A *stake* is the weight λ of a guess in a test (`one_run_guesses`).
 """
 
 import math
@@ -29,17 +29,17 @@ from p2p_sim.privacy.audit_statistics.power import clopper_pearson
 from p2p_sim.privacy.binomial_windows import Floats
 
 OF_ZERO = 0.5
-"""Share of the error probability that the test at ε = 0 gets; the other tests share the rest equally."""
+"""The test at ε = 0 gets this share of the error probability. The other tests share the rest equally."""
 CLEARLY = 4.0
 """A score replaces an earlier score if it is better in the pilot by more than this many standard deviations."""
 _POINTS = 25
-"""Largest number of thresholds at which the trade-off between an attack's two types of error is estimated."""
+"""Largest number of thresholds at which the two types of error of an attack are estimated."""
 
 
 @dataclass(frozen=True)
 class AttackScores:
-    """Scores (A, N) that A attacks give to N targets, larger if label 1 is likelier. labels: (N,) whether the target's
-    label is 1.
+    """Scores (A, N) that A attacks give to N targets; a larger score means that label 1 is likelier. labels: (N,)
+    whether the target's label is 1.
     """
 
     labels: NDArray[np.bool_]
@@ -51,7 +51,7 @@ class GuessEvent:
     """A rule for guessing labels that tests δ(ε) at one ε, fixed before the run.
 
     attack: index of the attack whose scores are used. low, high: label 0 is guessed for a score below `low`, label 1
-    from `high` on, and none between.
+    for a score of at least `high`, and no label between.
     stake: λ of the test; None: a binomial test. error: probability that the test rejects a sound mechanism.
     right, wrong: expected probabilities of a right and of a wrong guess.
     """
@@ -69,15 +69,13 @@ class GuessEvent:
     def reached(self) -> float:
         """Pr[right] - e^ε Pr[wrong] of this rule's guesses, as estimated from the pilot run.
 
-        For any guesses, the true value of this difference is at most the mechanism's δ(ε). So with many targets the
-        guesses prove a lower bound of δ(ε) that is approximately equal to this difference.
+        The true value is at most the mechanism's δ(ε). So with many targets, the guesses prove a lower bound of δ(ε)
+        that is approximately equal to this value.
         """
         return self.right - math.exp(self.epsilon) * self.wrong
 
     def guesses(self, targets: AttackScores) -> Guesses:
-        """Applies the rule to targets, and returns how many of their labels it guesses right and wrong. A guess depends
-        on the target's score from the attack that the rule uses.
-        """
+        """Applies the rule to the targets' scores, and returns how many labels it guesses right and wrong."""
         scores = targets.scores[self.attack]
         return right_and_wrong(scores >= self.high, scores < self.low, targets.labels)
 
@@ -90,9 +88,8 @@ class GuessEvent:
     def power(self, claimed: float, leaked: float, trials: int) -> float:
         """The test's power: the approximate probability that it refuses a claimed δ(ε), if the true δ(ε) is `leaked`.
 
-        Let r be the value of Pr[right] - e^ε Pr[wrong] that the rule's guesses reached in the pilot, or `claimed` if
-        this is smaller. If more than `claimed` is leaked, the guesses are assumed to reach r · leaked / claimed. If
-        not, or if r is not positive, the result is 0.
+        Let r be `reached`, or `claimed` if this is smaller. The guesses are assumed to reach r · leaked / claimed. The
+        result is 0 if r is not positive, or `leaked` is at most `claimed`.
 
         Args:
             claimed, leaked: values of δ at this rule's ε. trials: number of targets.
@@ -103,8 +100,8 @@ class GuessEvent:
         grown = reached * leaked / claimed
         if self.stake is None:
             return binomial_power(claimed, grown, trials, self.error)
-        # Pr[Σ ln(1 + λ(s - δ)) >= -ln error], computed as if the sum over targets were normally distributed; s is 1 for
-        # a right guess, -e^ε for a wrong one, and 0 without a guess.
+        # Pr[Σ ln(1 + λ(s - δ)) >= -ln error]. The sum over targets is treated as normally distributed. s is 1 for a
+        # right guess, -e^ε for a wrong guess, and 0 without a guess.
         right = min(1.0, self.right + grown - reached)
         gains = log_factors(self.epsilon, claimed, self.stake)
         chances = np.array([right, self.wrong, max(0.0, 1.0 - right - self.wrong)])
@@ -125,8 +122,7 @@ class ProvedBounds(NamedTuple):
 class OneRunPlan:
     """All tests of an attack in one run, fixed before its first guess.
 
-    deltas: rules of the tests of δ(ε), by ascending ε. ratio: rule of the test of ε at δ = `delta`. stake: λ of the
-    rule `ratio`.
+    deltas: rules that test δ(ε), by ascending ε. ratio: rule that tests ε at δ = `delta`. stake: λ of the rule `ratio`.
     """
 
     deltas: tuple[GuessEvent, ...]
@@ -135,8 +131,7 @@ class OneRunPlan:
     stake: float
 
     def bounds(self, guesses: Sequence[Guesses]) -> ProvedBounds:
-        """Lower bounds that the guesses prove: one of δ(ε) for each tested ε, in an array, and one of ε at the tested
-        δ.
+        """Lower bounds that the guesses prove: a bound of δ(ε) for each tested ε, and a bound of ε at the tested δ.
 
         guesses: numbers of right and wrong guesses for each rule of `events`, in order.
         """
@@ -148,34 +143,32 @@ class OneRunPlan:
 
     @property
     def events(self) -> tuple[GuessEvent, ...]:
-        """All guessing rules: those that test δ at one ε each, by ascending ε, then the rule that tests ε at one δ."""
+        """All guessing rules: first the rules that test δ, by ascending ε; then the rule that tests ε."""
         return (*self.deltas, self.ratio)
 
 
 def plan_one_run(
     pilot: AttackScores, epsilons: Sequence[float], delta: float, *, trials: int, error: float, exact: Sequence[bool]
 ) -> OneRunPlan:
-    """Chooses the tests of an attack in one run from a pilot run: those that are expected to prove the largest lower
-    bounds of ε and δ.
+    """Chooses the tests of an attack in one run: those that should prove the largest lower bounds of ε and δ.
 
-    An attack gives each target, a user whose label is guessed, a score, which is larger if label 1 is likelier. For
-    each ε the plan states which attack's score is used, at which scores 0 or 1 is guessed, and the stake: how strongly
-    one guess counts for or against the claim in the test. The stake is fixed here, because a stake that is chosen after
-    the guesses would make the test invalid.
+    The choice is made from a pilot run. For each ε the plan states which attack's score is used, at which scores 0 or 1
+    is guessed, and the stake (weight of a guess). The stake is fixed here: a stake that is chosen after the guesses
+    would make the test invalid.
 
     Args:
         pilot: scores and labels of other targets, which do not count as evidence. epsilons: values at which δ(ε) is
         tested, ascending, 0 first. delta: δ at which ε is tested. trials: how many targets will count. error: error
-        probability of all tests together; the test at ε = 0 gets half of it, the others share the rest equally. exact:
-        for each attack, whether its score is the exact logarithm of the likelihood ratio; 1 is then guessed from ε on,
-        0 below -ε.
+        probability of all tests together. The test at ε = 0 gets half; the other tests share the rest equally. exact:
+        for each attack, whether its score is the exact log-likelihood ratio. If so, 1 is guessed from ε on, and 0 below
+        -ε.
     """
-    rest = error * (1.0 - OF_ZERO) / len(epsilons)  # for each test of δ at ε > 0, and for the test of ε
+    rest = error * (1.0 - OF_ZERO) / len(epsilons)  # for each test except the test at ε = 0
     # Each attack's scores in ascending order, and the labels in this order.
     orders = [np.argsort(scores, kind="stable") for scores in pilot.scores]
     ranked = [(s[order].astype(np.float64), pilot.labels[order]) for s, order in zip(pilot.scores, orders, strict=True)]
 
-    # The rule of the attack with the largest `reached` at ε; a later attack must be clearly better than the chosen one.
+    # The rule with the largest `reached` at ε. A later attack must be clearly better than the chosen attack.
     def best(epsilon: float, share: float) -> GuessEvent:
         chosen, *others = (
             _event(epsilon, *ranked[attack], attack=attack, error=share, trials=trials, exact=exact[attack])
@@ -187,7 +180,7 @@ def plan_one_run(
         return chosen
 
     deltas = tuple(best(epsilon, rest if epsilon > 0.0 else error * OF_ZERO) for epsilon in epsilons)
-    # For the test of ε at δ: among the rules for several ε, the one that is expected to prove the largest lower bound.
+    # The test of ε at δ: of the rules for several ε, take the rule that should prove the largest lower bound.
     ratios = [best(epsilon, rest) for epsilon in (*epsilons[1:], 1.5 * epsilons[-1], 2.0 * epsilons[-1])]
     stakes = [best_epsilon_stake(event.right, event.wrong, trials, rest, delta) for event in ratios]
     ratio, stake = max(zip(ratios, stakes, strict=True), key=lambda pair: pair[1].epsilon)
@@ -197,18 +190,18 @@ def plan_one_run(
 def _event(
     epsilon: float, scores: Floats, labels: NDArray[np.bool_], *, attack: int, error: float, trials: int, exact: bool
 ) -> GuessEvent:
-    """The rule that tests δ(ε) by guesses of targets' labels from one attack's scores. A target is a user whose label,
-    a coin, is guessed. The rule has two thresholds, chosen to make Pr[right] - e^ε Pr[wrong] of the guesses largest in
-    the pilot run. Label 0 is guessed below the lower threshold, label 1 from the upper one on.
+    """The rule that tests δ(ε) by guesses from one attack's scores.
+
+    Its two thresholds maximise Pr[right] - e^ε Pr[wrong] in the pilot run. Label 0 is guessed below the lower
+    threshold, and label 1 from the upper threshold on.
 
     Args:
-        epsilon: ε. scores: (N,) scores of the pilot's targets, ascending. labels: (N,) the targets' labels, in the same
-        order. attack: the attack's index, which the rule keeps to find the scores of other targets. error: error
-        probability of the test. trials: how many targets will count. exact: whether the score is the exact logarithm of
-        the likelihood ratio; the thresholds are then -ε and ε.
+        scores: (N,) scores of the pilot's targets, ascending. labels: (N,) the targets' labels, in the same order.
+        attack: the attack's index, kept in the rule. error: error probability of the test. trials: how many targets
+        will count. exact: whether the score is the exact log-likelihood ratio; the thresholds are then -ε and ε.
     """
     n, ratio = labels.size, math.exp(epsilon)
-    # All thresholds (`levels`), and how many labels 1 (`ones`) and 0 (`zeros`) have scores below each of them.
+    # `levels`: all thresholds. `ones`, `zeros`: how many targets with label 1, or 0, have scores below each threshold.
     edges = np.flatnonzero(np.append(True, np.append(scores[1:] > scores[:-1], True)))
     ones = np.append(0, np.cumsum(labels))[edges]
     zeros = edges - ones
@@ -233,7 +226,7 @@ def _event(
 
 @dataclass(frozen=True)
 class Drawn:
-    """The trade-off that an attack reached at j thresholds: shares of type I and II errors, with their upper bounds.
+    """The trade-off that an attack reached at j thresholds: shares of type I and II errors, with upper bounds.
 
     All fields are (j,). Type I: 1 is guessed though the label is 0. Type II: 0 is guessed though the label is 1.
     """
@@ -245,11 +238,10 @@ class Drawn:
 
 
 def drawn_tradeoff(pilot: AttackScores, targets: AttackScores, attack: int, error: float) -> Drawn:
-    """The shares of wrong guesses if 1 is guessed from a threshold of the score on and 0 below it, with upper bounds of
-    the probabilities of both types of error.
+    """The shares of wrong guesses at up to 25 thresholds of the score, with upper bounds of the error probabilities.
 
-    Type I: 1 is guessed for a target (a user whose label is guessed) with label 0. Type II: 0 is guessed for one with
-    label 1. Each array of the result has an entry for each of up to 25 thresholds.
+    Label 1 is guessed for scores from the threshold on, and label 0 for scores below. `Drawn` explains the two types of
+    error.
 
     Args:
         pilot: scores of other targets; their quantiles are the thresholds. targets: scores and labels of the targets
@@ -259,7 +251,7 @@ def drawn_tradeoff(pilot: AttackScores, targets: AttackScores, attack: int, erro
     levels = np.unique(np.quantile(pilot.scores[attack], np.linspace(0.0, 1.0, _POINTS + 2)[1:-1]))
     zeros, ones = (np.sort(targets.scores[attack][targets.labels == label]) for label in (False, True))
     false_one, false_zero = zeros.size - np.searchsorted(zeros, levels), np.searchsorted(ones, levels)
-    # the errors of each type, among targets with the label in question
+    # for each type: the errors, and the number of targets with the label that the type concerns
     types = ((false_one, max(zeros.size, 1)), (false_zero, max(ones.size, 1)))
     each = error / (2 * len(levels))
     return Drawn(

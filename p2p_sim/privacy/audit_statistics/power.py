@@ -1,11 +1,13 @@
 """Lower bounds of ε and δ that the counts of an attack prove, and the bounds that are to be expected.
 
-A *world* is a set of trials in which the target holds one label; there is a world for each of her two labels. A *view*
-is all that the observer sees of one cluster, and an *event* is a set of views. Each event is fixed before the trials
-that count. Some events come from the exact laws of the views. Others come from a pilot run, which can find leaks that
-these laws do not contain. An event's probabilities P and Q in the two worlds have Clopper-Pearson bounds. If P is
-replaced by its lower bound and Q by its upper bound, P - e^ε Q becomes a lower bound of δ(ε), whatever the mechanism
-really does. This lower bound fails with at most the stated error probability, which is divided among the events.
+The *target* is the user whose label is attacked. A *world* is a set of trials in which she holds one label, so there
+are two worlds. A *view* is all that the observer sees of one cluster. An *event* is a set of views, fixed before the
+trials that count. Some events come from the exact laws of the views. Others come from a pilot run, which can find leaks
+that the exact laws do not contain.
+
+Let P and Q be an event's probabilities in the two worlds. Replace P by a Clopper-Pearson lower bound and Q by an upper
+bound. Then P - e^ε Q becomes a lower bound of δ(ε), whatever the mechanism really does. This lower bound fails with at
+most the stated error probability, which is divided among the events.
 """
 
 import math
@@ -24,21 +26,19 @@ from p2p_sim.privacy.randomized_response import local_epsilon
 ERROR = 1e-9
 """Largest probability that a test rejects a mechanism that keeps its bound."""
 SHARES = (0.25, 0.5, 0.75)
-"""The δ-test takes its ε from among these multiples of ε(δ = 1e-3)."""
+"""The δ-test tries these multiples of ε(δ = 1e-3) as its ε."""
 LARGEST_TEST_EPSILON = 4.0
-"""An ε(δ = 1e-3) above this value is replaced by this value before the multiples in `SHARES` are taken. It also limits
-the thresholds of the ε-test."""
+"""Upper limit of ε(δ = 1e-3), before the multiples in `SHARES` are taken, and of the ε-test's thresholds."""
 _EVENTS = 24
-"""Number of thresholds ε' that are tried for the ε-test; see `AttackPlan`."""
+"""Number of thresholds ε' that the ε-test tries; see `AttackPlan`."""
 
 
 def clopper_pearson(hits: int, trials: int, error: float) -> Bracket:
-    """Confidence bounds of the probability of an event, one below and one above; each fails with probability at most
-    `error`.
+    """A lower and an upper confidence bound of an event's probability; each fails with probability at most `error`.
 
     Args:
-        hits: how many trials the event occurred in, 0 to `trials`.
-        trials: how many independent trials there are, at least 1.
+        hits: number of trials in which the event occurred, 0 to `trials`.
+        trials: number of independent trials, at least 1.
         error: in (0, 1).
 
     >>> bounds = clopper_pearson(0, 1000, 1e-9)
@@ -57,27 +57,29 @@ def clopper_pearson(hits: int, trials: int, error: float) -> Bracket:
 
 
 def delta_lower(hits: int, misses: int, trials: int, epsilon: float, error: float) -> float:
-    """Lower bound P - e^ε Q of δ(ε), at least 0, that counts of an event prove. The event is likelier if the target
-    holds one of her two labels. P is a lower confidence bound of its probability under this label, and Q an upper
-    confidence bound of its probability under the other label.
+    """Lower bound P - e^ε Q of δ(ε), at least 0, that counts of an event prove.
+
+    P is a lower confidence bound of the event's probability under one label of the target. Q is an upper confidence
+    bound under the other label.
 
     Args:
-        hits, misses: in how many of `trials` trials the event occurred, under this label and under the other one; there
-        are `trials` for each label. epsilon: ε, at least 0. error: probability, in (0, 1), with which the bound may be
-        too high.
+        hits, misses: number of trials with the event, under the first label and under the other label. trials: number
+        of trials for each label. epsilon: ε, at least 0. error: probability, in (0, 1), with which the bound may be too
+        high.
     """
     hit, miss = clopper_pearson(hits, trials, error / 2), clopper_pearson(misses, trials, error / 2)
     return max(0.0, hit.lower - math.exp(epsilon) * miss.upper)
 
 
 def epsilon_lower(hits: int, misses: int, trials: int, delta: float, error: float) -> float:
-    """Lower bound ln((P - δ)/Q) of ε at δ, at least 0, that counts of an event prove. The event is likelier if the
-    target holds one of her two labels. P is a lower confidence bound of its probability under this label, and Q an
-    upper confidence bound of its probability under the other label.
+    """Lower bound ln((P - δ)/Q) of ε at δ, at least 0, that counts of an event prove.
+
+    P is a lower confidence bound of the event's probability under one label of the target. Q is an upper confidence
+    bound under the other label.
 
     Args:
-        hits, misses: in how many of `trials` trials the event occurred, under this label and under the other one; there
-        are `trials` for each label. delta: δ in [0, 1). error: probability, in (0, 1), with which the bound may be too
+        hits, misses: number of trials with the event, under the first label and under the other label. trials: number
+        of trials for each label. delta: δ in [0, 1). error: probability, in (0, 1), with which the bound may be too
         high.
     """
     hit, miss = clopper_pearson(hits, trials, error / 2), clopper_pearson(misses, trials, error / 2)
@@ -86,17 +88,16 @@ def epsilon_lower(hits: int, misses: int, trials: int, delta: float, error: floa
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What an attack proved about ε and δ, beside their exact values.
+    """What an attack proved about ε and δ, beside the exact values.
 
-    observer: who attacked. ones: m, how many others hold label 1 in the data set that was attacked.
+    observer: who attacked. ones: m, how many other users hold label 1 in the attacked data set.
     epsilon: ε of the δ-test. delta_exact: exact δ at this ε. delta_lower_confidence: lower bound of δ that the attack
     proves.
     delta: δ of the ε-test. epsilon_exact: exact ε at this δ. epsilon_lower_confidence: lower bound of ε that the attack
     proves.
     trials: independent clusters in each of the two worlds. error: probability that a test rejects a sound mechanism.
-    expected, expected_epsilon: the lower bounds of δ and ε that are expected if the mechanism does exactly what is
-    claimed.
-    detectable: approximately how large δ(`epsilon`) of one of the attack's events must be for the δ-test to reject the
+    expected, expected_epsilon: the lower bounds of δ and ε that are expected if the mechanism is as claimed.
+    detectable: approximately the smallest δ(`epsilon`) of an event of the attack for which the δ-test rejects the
     mechanism.
     basis: how the exact values were computed.
     """
@@ -118,7 +119,7 @@ class AuditResult:
 
     @property
     def passed(self) -> bool:
-        """Whether both proved lower bounds are at most the exact upper bounds: no leak is found."""
+        """Whether no leak is found: both proved lower bounds are at most the exact upper bounds."""
         return (
             self.delta_lower_confidence <= self.delta_exact.upper
             and self.epsilon_lower_confidence <= self.epsilon_exact.upper
@@ -126,8 +127,8 @@ class AuditResult:
 
 
 class EventPair(NamedTuple):
-    """Two sets of views that are evidence of one label, as masks over the J views: one for the test of δ, one for the
-    test of ε.
+    """Two sets of views that are evidence of one label, for the tests of δ and of ε. Both are masks (J,) over the J
+    views.
     """
 
     for_delta: NDArray[np.bool_]
@@ -145,11 +146,10 @@ class LowerBounds(NamedTuple):
 class AttackPlan:
     """An attack that is fixed before the first trial.
 
-    views: the laws of what the observer may see. ones: m, how many others hold label 1 in the attacked data set.
-    epsilon: ε of the δ-test. delta: δ of the ε-test.
-    epsilon_events: for label 0 and label 1, the threshold ε' of the ε-test. The event of a threshold consists of all
-    views that are more than e^ε' times as likely under this label as under the other one.
-    trials: number of trials in each world.
+    views: the laws of what the observer may see. ones: m, how many other users hold label 1 in the attacked data set.
+    epsilon: ε of the δ-test. delta: δ of the ε-test. epsilon_events: the thresholds ε' of the ε-test for label 0 and
+    label 1. The event of a threshold is all views that are more than e^ε' times as likely under this label as under the
+    other label. trials: number of trials in each world.
     """
 
     views: Views
@@ -161,19 +161,17 @@ class AttackPlan:
 
     @property
     def law(self) -> ViewLaw:
-        """The exact law, for both labels of the target, of what the observer sees in the attacked data set, in which
-        `ones` other users hold label 1.
-        """
+        """The exact law of what the observer sees in the attacked data set, for both labels of the target."""
         return self.views.laws[self.ones]
 
     def judge(self, worlds: NDArray[np.int64], pilot: NDArray[np.int64] | None = None) -> AuditResult:
         """The bounds of ε and δ that the trials prove, beside the exact values.
 
         Args:
-            worlds: (2, J) how often each of the J views was seen if the target's label is 0, and if it is 1; each of
-                the two rows sums to `trials`.
-            pilot: (2, J) the same counts for the trials of a pilot run, from which further events are chosen; None: no
-            further events.
+            worlds: (2, J) how often each of J views was seen, for the target's label 0 and 1. Each row sums to
+            `trials`.
+            pilot: (2, J) the same counts for a pilot run, from which further events are chosen; None: no further
+            events.
         """
         for counts in worlds:
             if counts.shape != self.law.a.shape or int(counts.sum()) != self.trials:
@@ -185,8 +183,8 @@ class AttackPlan:
         events += [] if pilot is None else [self._pilot_events(pilot)]
         expected = self._bounds(law.probabilities * self.trials, events)
         proved = self._bounds(worlds.astype(np.float64), events)
-        # The least δ that the δ-test detects is the larger of two numbers: the exact δ plus what the bounds lose, and
-        # the least share of hits that proves, without misses, a δ above the exact one.
+        # The least δ that the δ-test detects is the larger of two numbers: the exact δ plus what the bounds lose; and
+        # the least share of hits that proves, without misses, a δ above the exact δ.
         surplus = exact.upper + (float(law.deltas(self.epsilon).max()) - expected.delta)
         bound = partial(
             delta_lower, misses=0, trials=self.trials, epsilon=self.epsilon, error=ERROR / (2 * len(events))
@@ -212,14 +210,13 @@ class AttackPlan:
     def _pilot_events(self, pilot: NDArray[np.int64]) -> list[EventPair]:
         """For label 0 and for label 1, two events that a pilot run shows to be evidence of this label.
 
-        The first event is for the lower bound of δ, the second for the lower bound of ε. The counts of the pilot are
-        first smoothed, as if some more trials had come out exactly as expected: to the counts of each label, the exact
-        probabilities of the views times the number of these trials are added. This number is the smaller of J/2, half
-        the number of views, and a tenth of the pilot's trials. The events are those that would prove approximately the
-        largest bounds if the views came as often as the smoothed counts say.
+        The first event is for the lower bound of δ, the second for the lower bound of ε. The pilot's counts are
+        smoothed first: some trials are added that come out exactly as expected. The number of added trials is the
+        smaller of J/2 and a tenth of the pilot's trials. The events should prove approximately the largest bounds if
+        the views come as often as the smoothed counts say.
 
         Args:
-            pilot: (2, J) how often each of J views came in the pilot if the target's label is 0, and if it is 1.
+            pilot: (2, J) how often each of J views came in the pilot, for the target's label 0 and 1.
         """
         counts = pilot + min(0.5 * self.law.a.size, 0.1 * float(pilot[0].sum())) * self.law.probabilities
         scaled = counts * (self.trials / counts.sum(axis=1, keepdims=True))
@@ -231,15 +228,14 @@ class AttackPlan:
         return events
 
     def _bounds(self, counts: NDArray[np.float64], events: list[list[EventPair]]) -> LowerBounds:
-        """The two lower bounds that the counts of an attack prove: of δ at the ε of the first test, and of ε at the δ
-        of the second test. Each is the largest bound that one of the given events proves.
+        """The lower bounds that the counts of an attack prove: of δ at the tested ε, and of ε at the tested δ.
 
-        The error probability of each test is divided equally among its events.
+        Each is the largest bound that an event proves. The events of a test share its error probability equally.
 
         Args:
-            counts: (2, J) how often each of J views came if the target's label is 0, and if it is 1. events: one list
-            for each source of events (the exact laws, a pilot run). A list has two pairs of events, one pair that is
-            evidence of label 0 and one of label 1; a pair has the event for the test of δ, then that for the test of ε.
+            counts: (2, J) how often each of J views came, for the target's label 0 and 1. events: a list for each
+            source of events (the exact laws, a pilot run). Each list has a pair of events for label 0, and a pair for
+            label 1.
         """
         n, error = self.trials, ERROR / (2 * len(events))
         labelled = [(label, pair) for pairs in events for label, pair in enumerate(pairs)]
@@ -250,30 +246,28 @@ class AttackPlan:
 
 
 def evidence(counts: NDArray[np.float64], epsilon: float, label: int) -> NDArray[np.bool_]:
-    """A mask (J,) of the views that were seen more than e^ε times as often if the target holds `label` as if she holds
-    the other label.
+    """A mask (J,) of the views that were seen more than e^ε times as often under `label` as under the other label.
 
-    counts: (2, J) how often each of J views came if the target's label is 0, and if it is 1.
+    counts: (2, J) how often each of J views came, for the target's label 0 and 1.
     """
     return np.asarray(counts[label] > math.exp(epsilon) * counts[1 - label])
 
 
 def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) -> AttackPlan:
-    """Plans the attack that should prove most if the mechanism is exactly as claimed: a test of δ at one ε and one of ε
-    at one δ.
+    """Plans the attack that should prove most if the mechanism is as claimed. It tests δ at one ε, and ε at one δ.
 
-    The attacked data set is the one with the largest δ(ε) at the ε of the first test. If no ε is given, 1/4, 1/2 and
-    3/4 of ε(δ = 1e-3) are tried, or of 4 if 4 is smaller. Of these, the ε is taken at which the expected lower bound is
-    the largest share of the exact δ at this ε.
+    The attacked data set has the largest δ(ε) at the ε of the first test. If no ε is given, three values are tried:
+    1/4, 1/2 and 3/4 of ε(δ = 1e-3), or of 4 if 4 is smaller. The chosen ε has the largest ratio of the expected lower
+    bound to the exact δ.
 
     Args:
-        views: the exact laws of all that the observer may see, one for each data set. delta: δ of the second test,
-        in (0, 1). trials: number of independent clusters for each label of the target, at least 1. epsilon: ε of
-        the first test, at least 0 and below ε₀, the ε of the noisy label alone; None: chosen.
+        views: the exact laws of all that the observer may see, one for each data set. delta: δ of the second test, in
+        (0, 1). trials: number of independent clusters for each label of the target, at least 1. epsilon: ε of the first
+        test, at least 0 and below ε₀, the ε of the noisy label alone; None: chosen.
     """
     largest = min(views.epsilon(1e-3).upper, LARGEST_TEST_EPSILON) if epsilon is None else 0.0
     grid = [largest * share for share in SHARES] if epsilon is None else [epsilon]
-    # For each ε the data set with the largest δ, and the part of this δ that the attack is expected to prove.
+    # For each ε: the data set with the largest δ, and the share of this δ that the attack should prove.
     choices = []
     for tested in grid:
         worst = [float(law.deltas(tested).max()) for law in views.laws]
@@ -283,7 +277,7 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) 
         reached = max(delta_lower(*_hits(law.event(tested, i), counts, i), trials, tested, ERROR / 2) for i in (0, 1))
         choices.append((reached / worst[ones] if worst[ones] > 0 else 0.0, -tested, ones))
     _, minus, ones = max(choices)
-    # For each label the threshold ε' whose event is expected to prove the largest ε.
+    # For each label: the threshold ε' with the event that should prove the largest ε.
     law = views.laws[ones]
     counts, thresholds = law.probabilities * trials, _thresholds(law)
     for_zero, for_one = (
@@ -294,18 +288,16 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) 
 
 
 def _thresholds(law: ViewLaw) -> list[float]:
-    """24 thresholds ε' that are tried for the test of ε. They are evenly spaced from 0 to the smaller of ε₀ and 4,
-    without this end.
+    """24 thresholds ε' that are tried for the test of ε, evenly spaced from 0 up to the smaller of ε₀ and 4 (excluded).
 
-    The event of a threshold consists of all views (all that the observer sees) that are more than e^ε' times as likely
-    under one label of the target as under the other. ε₀ is the ε of the noisy label alone.
+    ε₀ is the ε of the noisy label alone. `AttackPlan` explains the event of a threshold.
     """
     largest = min(local_epsilon(law.flip_prob), LARGEST_TEST_EPSILON)
     return [float(e) for e in np.linspace(0.0, largest, _EVENTS, endpoint=False)]
 
 
 def _hits(event: NDArray[np.bool_], counts: NDArray[np.float64], label: int) -> tuple[int, int]:
-    """How often an event occurred if the target holds `label` (hits), and if she holds the other label (misses).
+    """How often an event occurred under `label` (hits), and under the target's other label (misses).
 
     event: (J,) mask of the views that belong to the event. counts: (2, J) occurrences of each view.
     """

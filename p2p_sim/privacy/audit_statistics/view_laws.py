@@ -1,13 +1,15 @@
 """Exact laws of what an observer of one small cluster sees, as tables with an entry for each view.
 
 A *view* is one possible outcome of all that the observer sees. Views are numbered, and the number of a view is its
-*cell*. The target is the user whose label is to stay private. A view's probability is `weight * a` if the target's
-noisy bit is 0 and `weight * b` if it is 1. The weight does not depend on labels. So the ratio of a to b decides which
-views are evidence, even where the weight is nearly zero.
+*cell*. The *target* is the user whose label is to stay private. A view's probability is `weight * a` if the target's
+noisy bit is 0, and `weight * b` if it is 1. The weight does not depend on labels. So the ratio of a to b decides which
+views are evidence, even if the weight is nearly zero.
 
-**The target's submission, separate from the others'.** Given that t users submitted and that k of them submitted a 1,
-every assignment of these submissions to users is equally likely. So the law of (t, k) determines the law of (s, t',
-k'): s is what the target submitted, t' how many other users submitted, and k' how many of these others submitted a 1.
+**The target's submission, separate from the others'.** Let t users submit, and let k of these submit a 1. Every
+assignment of the submissions to users is equally likely. So the law of (t, k) determines the law of the *split view*
+(s, t', k'). Here s is what the target submits (0: nothing, 1: label 0, 2: label 1). t' is how many other users submit,
+and k' how many of these submit a 1. For n users, view (s, t', k') has the cell (s n + t') n + k'. t' and k' run from 0
+to n - 1. Cells with k' > t' stay empty.
 """
 
 import math
@@ -26,23 +28,15 @@ from p2p_sim.privacy.randomized_response import cross, hockey_stick_coefficients
 
 
 def split_cells(users: int) -> int:
-    """The number 3 n² of cells for the views (s, t', k') of a cluster of n `users`; view (s, t', k') has the cell (s n
-    + t') n + k'.
-
-    A view is what an observer sees if she knows which submission is the target's. s is what the target submits: 0 for
-    nothing, 1 for the label 0, 2 for the label 1. t' is how many others submit, and k' how many of these submit a 1. t'
-    and k' run from 0 to n - 1, and cells with k' > t' stay empty.
-    """
+    """The number 3 n² of cells for the split views (s, t', k') of n `users`; see the docstring of this file."""
     return 3 * users * users
 
 
 def split_weights(users: int, rate: float) -> Floats:
-    """The factor of a view's probability that does not depend on labels, for each view (s, t', k') of a cluster of n
-    users: (3 n²,). It is Pr[t' others submit] times Pr[the target submits]; if s = 0, it is Pr[t' others submit] times
-    Pr[the target does not submit].
+    """The factor (3 n²,) of each split view's probability that does not depend on labels, for n users.
 
-    s is what the target submits (0: nothing, 1: label 0, 2: label 1), t' how many others submit, and k' how many of
-    these submit a 1. View (s, t', k') has the index (s n + t') n + k'.
+    The split view (s, t', k') is explained at the top of this file. The factor is Pr[t' others submit] times the
+    probability that the target submits (s > 0) or submits nothing (s = 0).
 
     Args:
         users: n. rate: probability with which each user submits, independently.
@@ -53,11 +47,9 @@ def split_weights(users: int, rate: float) -> Floats:
 
 
 def split(counts: Floats) -> Floats:
-    """The probability (..., 3 n²) of each view (s, t', k'), given how many others submit and whether the target
-    submits.
+    """The probability (..., 3 n²) of each split view, given how many others submit and whether the target submits.
 
-    In a cluster of n users, s is what the target submits (0: nothing, 1: label 0, 2: label 1), t' how many others
-    submit, and k' how many of these submit a 1. View (s, t', k') has the index (s n + t') n + k' on the last axis.
+    The split view (s, t', k') is explained at the top of this file.
 
     Args:
         counts: (..., n + 1, n + 1) the probability of k ones given that t of all users submit; t is the second last
@@ -74,11 +66,10 @@ def split(counts: Floats) -> Floats:
 SLACK = 1e-11
 """Relative rounding error that is assumed for a tabulated probability.
 
-The error is proved to be below 3e-12 up to 100 submissions. Of this, 1e-12 is for three laws: those of the number k of
-ones, of the number t of submissions, and of the number X of other users whose noisy label is 1. Each law has 101
-values, and so an error of 102 times `VALUE_ERROR`. The other 2e-12 is for 1 - θ(n-c)/n in the law of t against c
-colluding users. The error of this number is up to 100u, with u = 2^-53, and the number is raised to powers of up to
-100.
+The proved error is below 3e-12 for up to 100 submissions. Three laws contribute 1e-12: the laws of k (ones), of t
+(submissions), and of X (other users with the noisy label 1). Each law has 101 values, and so an error of 102 times
+`VALUE_ERROR`. The other 2e-12 comes from 1 - θ(n-c)/n in the law of t against c colluding users. This number has an
+error of up to 100u, with u = 2^-53, and is raised to powers of up to 100.
 """
 LARGEST_VIEW = 100
 """Largest number of submissions for which views are tabulated."""
@@ -87,10 +78,10 @@ LARGEST_COALITION = 5
 
 @dataclass(frozen=True)
 class ViewLaw:
-    """The two exact laws of what an observer sees in one data set: if the target's label is 0, and if it is 1.
+    """The two exact laws of what an observer sees in one data set: for the target's label 0, and for label 1.
 
     flip_prob: α. weight, a, b: (J,), one entry per view. A view's probability is weight · a if the target's noisy bit
-    is 0 and weight · b if it is 1.
+    is 0, and weight · b if it is 1.
     """
 
     flip_prob: float
@@ -100,24 +91,25 @@ class ViewLaw:
 
     @property
     def probabilities(self) -> Floats:
-        """(2, J) probability of each of J views, if the target's label is 0 and if it is 1."""
+        """(2, J) probability of each of J views, for the target's label 0 and label 1."""
         alpha = self.flip_prob
         mixed = (1.0 - alpha) * self.a + alpha * self.b, alpha * self.a + (1.0 - alpha) * self.b
         return np.stack([self.weight * law for law in mixed])
 
     def event(self, epsilon: float, label: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """A mask (J,) of the views that are more than e^ε times as likely if the target's label is `label` as if it is
-        the other label.
+        """A mask (J,) of the views that are more than e^ε times as likely under the target's label `label` as under the
+        other label.
 
-        The set of these views is the best event for this ε. Let P and Q be an event's probabilities under this label
-        and the other; then no event has a larger P - e^ε Q, up to a relative rounding error of 1e-11. At ε = 0 the mask
-        is computed from the laws given the target's noisy label instead of the laws given her label. For α < 1/2 the
-        result is the same; at α = 1/2, where views reveal nothing of her label, the mask still has the views that are
-        evidence of her noisy label.
+        These views are the best event for this ε. Let P and Q be an event's probabilities under `label` and under the
+        other label. No event has a larger P - e^ε Q, up to a relative rounding error of 1e-11.
+
+        At ε = 0 the mask is computed from the laws given the target's noisy label. For α < 1/2 this gives the same
+        mask. At α = 1/2 views reveal nothing of her label. The mask then has the views that are evidence of her noisy
+        label.
 
         Args:
-            epsilon: ε, at least 0. Let ε₀ be the ε of the noisy label alone; if ε₀ > 0 and ε exceeds ε₀ by more than
-            rounding, no view is in the mask. label: 0 or 1.
+            epsilon: ε, at least 0. Let ε₀ be the ε of the noisy label alone. If ε₀ > 0 and ε exceeds ε₀ by more than
+            rounding, the mask is empty. label: 0 or 1.
         """
         p, q = (self.a, self.b) if label == 0 else (self.b, self.a)
         keep, lose, _ = hockey_stick_coefficients(self.flip_prob, epsilon)
@@ -128,12 +120,11 @@ class ViewLaw:
     def deltas(self, epsilon: float, slack: float = 0.0) -> Floats:
         """δ(ε) in this data set, (2,): the sum of max(0, P - e^ε Q) over all views, in each of two directions.
 
-        In the first entry, P is the probability of a view if the target's label is 0, and Q that if her label is 1. In
-        the second entry P and Q are exchanged.
+        P and Q are the probabilities of a view for the target's label 0 and 1. The second entry exchanges P and Q.
 
         Args:
-            epsilon: ε, at least 0. slack: the share by which rounding may have changed P and Q. With a positive slack
-            the result is an upper bound, with a negative slack a lower bound; both bounds also allow for underflow.
+            epsilon: ε, at least 0. slack: the share by which rounding may have changed P and Q. A positive slack gives
+            an upper bound, and a negative slack a lower bound. Both bounds also allow for underflow.
         """
         if epsilon >= local_epsilon(self.flip_prob):
             return np.zeros(2)
@@ -145,12 +136,13 @@ class ViewLaw:
 
 
 def _count_laws(worlds: Sequence[OtherUsers], trials: int) -> Floats:
-    """The probability that k of t submissions are ones, (2, W, T+1, T+1); 0 where k > t. The axes are: the target's
-    noisy label, 0 or 1; the data set; t; k.
+    """The probability that k of t submissions are ones, (2, W, T+1, T+1); 0 for k > t.
+
+    The axes are the target's noisy label (0 or 1), the data set, t, and k.
 
     Args:
-        worlds: for each of W data sets, how many users besides the target hold each label, and what is known of these
-        users' noisy labels. trials: T, the largest number of submissions.
+        worlds: for each of W data sets, the other users' labels and what is known of their noisy labels. trials: T, the
+        largest number of submissions.
     """
     a, b = laws = np.zeros((2, len(worlds), trials + 1, trials + 1))
     for t, (low, high) in enumerate(likelihoods(worlds, range(trials + 1))):
@@ -160,11 +152,11 @@ def _count_laws(worlds: Sequence[OtherUsers], trials: int) -> Floats:
 
 @dataclass(frozen=True)
 class CountViews:
-    """What the learner sees: t submissions, of which k are ones. View (t, k) has the cell t (T+1) + k, with
-    T = n · rounds.
+    """What the learner sees: t submissions, k of which are ones. View (t, k) has the cell t (T+1) + k, with T = n ·
+    rounds.
 
-    members: number of users who collude with the learner, here 0. observer, basis: who sees these views, and how ε and
-    δ are computed, in words.
+    members: number of users who collude with the learner, here 0. observer, basis: in words, who sees these views, and
+    how ε and δ are computed.
     """
 
     members = 0
@@ -189,28 +181,31 @@ class CountViews:
 
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
-        """The law of (t, k) in each data set m = 0 to (n-1)/2, in which m users besides the target hold label 1."""
+        """The law of (t, k) in each data set m = 0 to (n-1)/2. In data set m, m other users hold label 1."""
         alpha, t = self.exchange.flip_prob, self.trials
         weight = np.repeat(binomial_pmf(0, t, t, self.exchange.sampling_rate), t + 1)
         return tuple(ViewLaw(alpha, weight, a.ravel(), b.ravel()) for a, b in zip(*self._counts(), strict=True))
 
     def _counts(self) -> Floats:
-        """Pr[k of t submissions are ones], (2, M, T+1, T+1), given the target's noisy label (first axis: 0 or 1) and
-        the data set (second axis). There are M = ⌊(n-1)/2⌋ + 1 data sets m = 0 to (n-1)/2; in data set m, m of the
-        n - 1 users besides the target hold label 1. The last two axes are t and k, from 0 to T = n · rounds.
+        """Pr[k of t submissions are ones], (2, M, T+1, T+1). The axes are the target's noisy label (0 or 1), the data
+        set, t, k.
+
+        In data set m = 0 to M - 1, m users besides the target hold label 1. M is ⌊(n-1)/2⌋ + 1.
         """
         x = self.exchange
         return _count_laws([x.setting.world(m) for m in range((x.cluster_size - 1) // 2 + 1)], self.trials)
 
     def delta(self, epsilon: float) -> Bracket:
-        """The learner's exact δ(ε) for this exchange, the largest over all data sets, between two bounds that allow for
-        rounding. It does not depend on the tabulated views.
+        """The learner's exact δ(ε), the largest over all data sets, between two bounds that allow for rounding.
+
+        The tabulated views play no part in this.
         """
         return self.exchange.delta(epsilon)
 
     def epsilon(self, delta: float) -> Bracket:
-        """The learner's exact ε at δ for this exchange, the largest over all data sets, between two bounds that allow
-        for rounding. It does not depend on the tabulated views.
+        """The learner's exact ε at δ, the largest over all data sets, between two bounds that allow for rounding.
+
+        The tabulated views play no part in this.
         """
         bound = self.exchange.epsilon(delta)
         return Bracket(bound.epsilon_lower, bound.epsilon_upper)
@@ -218,8 +213,8 @@ class CountViews:
 
 @dataclass(frozen=True)
 class LearnerViews(CountViews):
-    """What the learner sees in one round if she knows which submission is the target's: the views (s, t', k') of
-    `split_cells`.
+    """What the learner sees in one round if she knows which submission is the target's. The top of this file explains
+    these split views (s, t', k').
     """
 
     def __post_init__(self) -> None:
@@ -229,20 +224,15 @@ class LearnerViews(CountViews):
 
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
-        """The law of all views (s, t', k') in each data set m = 0 to (n-1)/2, in which m users besides the target hold
-        label 1.
-
-        s is what the target submits (0: nothing, 1: label 0, 2: label 1), t' how many others submit, and k' how many of
-        these submit a 1. View (s, t', k') has the index (s n + t') n + k'.
-        """
+        """The law of all split views in each data set m = 0 to (n-1)/2. In data set m, m other users hold label 1."""
         weight = split_weights(self.cluster_size, self.exchange.sampling_rate)
         a, b = (split(counts) for counts in self._counts())
         return tuple(ViewLaw(self.exchange.flip_prob, weight, *pair) for pair in zip(a, b, strict=True))
 
 
 class Pattern(NamedTuple):
-    """What a coalition knows of non-members other than the target: the noisy bits of f₀ users with label 0 and of f₁
-    users with label 1; j of these bits are 1.
+    """Noisy bits that a coalition knows of non-members other than the target. f₀ bits belong to users with label 0, f₁
+    bits to users with label 1. j of these bits are 1.
     """
 
     zeros: int
@@ -254,14 +244,16 @@ class Pattern(NamedTuple):
 class CoalitionViews:
     """What the learner and c passive users of the cluster, the members, see together.
 
-    With probability 1 - (1 - 1/n)^c a member fetched the target's noisy label; cells 0 and 1 are its two values.
-    Otherwise the members know the noisy bits of f = f₀ + f₁ of the other n-c-1 non-members (`Pattern`). The members
-    also know who fetched from a member, which reveals nothing about the target. What is left is an exchange among the
-    n-c non-members (the sources), in which the noisy bits of f sources are known. In this exchange the number of
-    submissions by non-members who fetched from non-members is t ~ Bin(n-c, θ(n-c)/n). The coalition sees everything on
-    which these laws are conditional, and all of it is independent of the target's label. Take a pattern (f₀, f₁, j) and
-    a view (s, t', k') of the exchange that is left. Together they have a cell: `cell_of_pattern` [f₀, f₁, j] plus the
-    cell of the view by `split_cells` for n-c users.
+    With probability 1 - (1 - 1/n)^c a member fetched the target's noisy label. Cells 0 and 1 stand for the two values
+    of this label. Otherwise the members know the noisy bits of f = f₀ + f₁ of the other n-c-1 non-members (`Pattern`).
+    The members also know who fetched from a member, which reveals nothing about the target.
+
+    What is left is an exchange among the n-c non-members (the sources). In this exchange the noisy bits of f sources
+    are known. The submissions that count are by non-members who fetched from non-members. Their number is t ~ Bin(n-c,
+    θ(n-c)/n). The laws are conditional on things that the coalition sees and that do not depend on the target's label.
+
+    Each pattern (f₀, f₁, j) with each split view (s, t', k') of the exchange that is left has a cell. The cell is
+    `cell_of_pattern` [f₀, f₁, j] plus the cell of the split view for n-c users.
 
     Args:
         cluster_size: n, at least 2.
@@ -291,24 +283,19 @@ class CoalitionViews:
 
     @cached_property
     def patterns(self) -> tuple[Pattern, ...]:
-        """All patterns (f₀, f₁, j) that the coalition may know of users who are not members, in the order of the
-        patterns' cells.
+        """All patterns (f₀, f₁, j) that the coalition may know of non-members, in the order of the patterns' cells.
 
-        With a pattern, the members know the noisy labels of f₀ users with label 0 and of f₁ users with label 1; j of
-        these noisy labels are 1. The target is not one of these users. With c members, f₀ + f₁ is at most c.
+        f₀ + f₁ is at most c, the number of members. `Pattern` explains f₀, f₁ and j.
         """
         c = self.members
         return tuple(Pattern(f0, f1, j) for f0 in range(c + 1) for f1 in range(c + 1 - f0) for j in range(f0 + f1 + 1))
 
     @cached_property
     def cell_of_pattern(self) -> NDArray[np.int64]:
-        """The first cell of each pattern (f₀, f₁, j), (c+1, c+1, c+1), indexed by f₀, f₁ and j; -1 if there is no such
-        pattern.
+        """The first cell of each pattern, (c+1, c+1, c+1), indexed by f₀, f₁ and j; -1: there is no such pattern.
 
-        A cell is the number of one possible outcome of all that the coalition sees. With pattern (f₀, f₁, j) the c
-        members know the noisy labels of f₀ users with label 0 and f₁ with label 1, of which j are 1. Let n' be the
-        number of non-members; each pattern has 3 n'² consecutive cells, one for each view of the learner. Cells 0 and 1
-        are for a target whose noisy label a member fetched.
+        Each pattern has 3 n'² consecutive cells, one for each split view of the n' non-members. Cells 0 and 1 are for a
+        target whose noisy label a member fetched.
         """
         first = np.full((self.members + 1,) * 3, -1, dtype=np.int64)
         for i, pattern in enumerate(self.patterns):
@@ -317,25 +304,18 @@ class CoalitionViews:
 
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
-        """The law of what the coalition sees in each data set m = 0 to (n-c-1)/2, in which m of the n-c-1 non-members
-        besides the target hold label 1. Each law has an entry for each possible outcome (cell), in the same order for
-        all data sets.
+        """The law of what the coalition sees in each data set m = 0 to (n-c-1)/2. In data set m, m non-members besides
+        the target hold label 1. All laws have the same cells.
         """
         return tuple(self._law(m) for m in range((self.sources - 1) // 2 + 1))
 
     def _law(self, ones: int) -> ViewLaw:
-        """The law of what the coalition sees if `ones` of the non-members besides the target hold label 1.
-
-        Entries 0 and 1 are for a target whose noisy label, 0 or 1, a member fetched. Each further entry is for a pair
-        of two things: the noisy labels that members fetched from other users; and what the learner sees, which is
-        whether and what the target submits, how many other non-members submit, and how many of these submit a 1.
-        """
+        """The law of what the coalition sees if `ones` of the non-members besides the target hold label 1."""
         alpha, s, cells = self.flip_prob, self.sources, split_cells(self.sources)
         zeros = s - 1 - ones
         fetched = self._fetched(zeros, ones)
         weight, a, b = np.zeros((3, 2 + len(self.patterns) * cells))
-        # Cells 0 and 1: a member fetched the target's noisy bit. All other cells: the members know a pattern of other
-        # noisy bits.
+        # Cells 0 and 1: a member fetched the target's noisy bit. All other cells: the members know a pattern.
         weight[:2], a[0], b[1] = -math.expm1(self.members * math.log1p(-1.0 / self.cluster_size)), 1.0, 1.0
         possible = [p for p in self.patterns if p[0] <= zeros and p[1] <= ones]
         worlds = [OtherUsers(s, zeros - f0, ones - f1, alpha, known_ones=j) for f0, f1, j in possible]
@@ -348,13 +328,14 @@ class CoalitionViews:
         return ViewLaw(alpha, weight, a, b)
 
     def _fetched(self, zeros: int, ones: int) -> Floats:
-        """The probability (c+1, c+1) for each (f₀, f₁) that no member asked the target, and that the c members together
-        fetched the noisy labels of f₀ different non-members with label 0 and of f₁ different non-members with label 1.
+        """The probability (c+1, c+1), for each (f₀, f₁), that no member asked the target and the members know f₀ and f₁
+        bits.
 
-        The entries sum to less than 1; the rest is the probability that a member asked the target.
+        The members then fetched from f₀ different non-members with label 0, and from f₁ different non-members with
+        label 1. The entries sum to less than 1; the rest is the probability that a member asked the target.
 
         Args:
-            zeros, ones: numbers of users with label 0 and 1 who are neither members nor the target.
+            zeros, ones: numbers of non-members besides the target with label 0 and with label 1.
         """
         n, c = self.cluster_size, self.members
         now = np.zeros((c + 1, c + 1))
@@ -372,9 +353,7 @@ class CoalitionViews:
         return now
 
     def delta(self, epsilon: float) -> Bracket:
-        """The coalition's exact δ(ε), the largest over all data sets, between two bounds that differ only to allow for
-        rounding.
-        """
+        """The coalition's exact δ(ε), the largest over all data sets, between two bounds that allow for rounding."""
         lower, upper = (max(float(law.deltas(epsilon, s).max()) for law in self.laws) for s in (-SLACK, SLACK))
         return outward(lower, upper)
 
@@ -386,4 +365,4 @@ class CoalitionViews:
 
 
 Views = CountViews | CoalitionViews
-"""The views that one observer may have of one small cluster: their laws, with the observer's exact ε and δ."""
+"""The views that one observer may have of one small cluster: their laws, and the observer's exact ε and δ."""

@@ -1,1 +1,1 @@
-"""Certificates: files with all that is needed to check one (ε, δ) of the label exchange without this package."""
+"""Certificates: files from which one (ε, δ) of the label exchange can be checked without this package."""

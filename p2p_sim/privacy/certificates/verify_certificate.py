@@ -1,37 +1,40 @@
 #!/usr/bin/env python3
 """Proves the (ε, δ) that a certificate of p2p-sim claims, or refuses it: `python verify_certificate.py FILE`.
 
-This file needs Python 3.11 and its standard library, and nothing of p2p-sim. Exit status: 0 if the claim is proved, 1
-if not, 2 if the file cannot be read or none is named. A certificate that would take more than minutes is refused.
+This file needs Python 3.11 and nothing else. The exit status is 0 if the claim is proved, and 1 if it is not proved. It
+is 2 if the file cannot be read or no file is named. A certificate that would take more than minutes is refused.
 
-The claim. A cluster has n users, each with a binary label. A user draws one noisy label, which differs from her label
-with probability α. In each of R rounds, with probability θ, she fetches the noisy label of a member drawn uniformly
-from the n, and passes it to the learner. Let t be the number of labels that reach the learner, k the number of ones
-among them, and m the number of users besides the target who hold 1. With X = Bin(m, 1-α) + Bin(n-1-m, α), the number of
-noisy ones among the users besides the target,
+The claim. A cluster has n users, each with a binary label. Each user draws one noisy label, which differs from her
+label with probability α. In each of R rounds, each user acts with probability θ. Then she fetches the noisy label of a
+member, drawn uniformly from the n, and passes the noisy label to the learner. The target is the user whose label is
+protected. Let t be the number of labels that reach the learner, and k the number of ones among these t labels. Let m be
+the number of users besides the target who hold 1. Let X be the number of users besides the target with the noisy label
+1, so X = Bin(m, 1-α) + Bin(n-1-m, α). Given t ~ Bin(Rn, θ), let
 
-    A(k) = E Bin(k; t, X/n), B(k) = E Bin(k; t, (X+1)/n), P0 = (1-α)A + αB, P1 = αA + (1-α)B, t ~ Bin(Rn, θ)
+    A(k) = E Bin(k; t, X/n), B(k) = E Bin(k; t, (X+1)/n), P0 = (1-α)A + αB, P1 = αA + (1-α)B.
 
-are the laws of k given t: A if the target's noisy label is 0, B if it is 1, P0 if her true label is 0, P1 if it is 1.
+A and B are the laws of k for the target's noisy label 0 and 1. P0 and P1 are the laws of k for her true label 0 and 1.
 The claim is that for all m
 
-    δ ≥ E_t Σ_k max(0, P0 - e^ε P1) = E_t Σ_k max(0, keep A - lose B), and also with 0 and 1, A and B exchanged,
+    δ ≥ E_t Σ_k max(0, P0 - e^ε P1) = E_t Σ_k max(0, keep A - lose B),
 
-where keep = 1-α-αe^ε and lose = (1-α)e^ε - α. If the two labels are swapped, m becomes n-1-m, and each of the two
-inequalities becomes the other. So it is enough to prove both for m ≤ (n-1)/2. Every number in a certificate is exact:
-"0.1" is one tenth.
+with keep = 1-α-αe^ε and lose = (1-α)e^ε - α. A second inequality, with P0 and P1 (A and B) exchanged, must hold, too.
+If the two labels are swapped, m becomes n-1-m, and each inequality becomes the other. So it is enough to prove both for
+m ≤ (n-1)/2. Every number in a certificate is exact: "0.1" is one tenth.
 
-The proof, in whole numbers that stand for multiples of 2^-bits; `bits` and `drop` are entries of the certificate:
-1. e^ε is replaced by a smaller number, so that keep grows and lose shrinks.
-2. All probabilities are rounded down, and those below 2^-drop are dropped. Let a ≤ A and b ≤ B be what is left. As
-   keep A - lose B ≤ (keep a - lose b) + keep (A - a) and ΣA = 1, Σ max(0, keep a - lose b) + keep (1 - Σa) is an upper
-   bound. So nothing has to be known of what is dropped. What the law of t lacks of probability 1 is added.
+The proof, in multiples of 2^-bits; `bits` and `drop` are entries of the certificate:
+1. e^ε is replaced by a smaller number. So keep grows and lose shrinks.
+2. All probabilities are rounded down, and probabilities below 2^-drop are dropped. Let a ≤ A and b ≤ B be what is left.
+   Then keep A - lose B ≤ (keep a - lose b) + keep (A - a). Since ΣA = 1, Σ max(0, keep a - lose b) + keep (1 - Σa) is
+   an upper bound. So nothing has to be known of what is dropped. What the law of t lacks of probability 1 is added.
 3. Let A_t and B_t be A and B for t submissions, whose labels are exchangeable. Take one of the t away at random:
-   A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t, and B likewise. So the sum over X is computed only for the largest t.
+   A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t. The same formula holds for B. So the sum over X is computed only for
+   the largest t.
 4. Not every m is evaluated. Tell the learner the noisy labels of b other users, and which submissions are fetched from
    these users. This information only helps her, and does not depend on the target's label. What is left is an exchange
-   of n-b users with t ~ Bin(Rn, θ(n-b)/n), in which m' of the n-1-b other users hold 1. As any b users may be chosen,
-   one m' proves the claim for every m from m' to m'+b. The certificate states each m' and b; these cover every m.
+   of n-b users with t ~ Bin(Rn, θ(n-b)/n). In this exchange, m' of the n-1-b other users hold 1. Any b users may be
+   chosen. So one m' proves the claim for every m from m' to m'+b. The certificate states each m' and b; together they
+   cover every m.
 """
 
 import json
@@ -48,11 +51,11 @@ NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?(e[+-]?[0-9]{1,3})?|[0-9]{1,40}
 Law = tuple[int, list[int]]
 """A law on whole numbers: the first value; the probabilities from this value on, in units of 2^-bits, rounded down."""
 Float = tuple[int, int]
-"""A number, rounded down, as its mantissa and its exponent of 2."""
+"""A number as mantissa and exponent of 2, rounded down."""
 
 
 class RoundedLaws(NamedTuple):
-    """Lower bounds of A(k) and B(k) for k = `low`, `low` + 1, ..., in units of 2^-bits."""
+    """Lower bounds of A(k) and B(k) for k from `low` on, in units of 2^-bits."""
 
     low: int
     a: list[int]
@@ -71,9 +74,9 @@ def verify(certificate: Any) -> str:
     """Proves the claim of a certificate, and returns in words what is proved.
 
     Args:
-        certificate: the content of a JSON file, as a dictionary: the version; the claim (n, α, θ, rounds, ε and δ,
-        numbers with a point as strings); two numbers that set the precision, in bits; and a list of intervals of m, the
-        number of other users with label 1. One evaluation of δ proves a whole interval.
+        certificate: the content of a JSON file, as a dictionary. Its entries are the version, the claim (n, α, θ,
+        rounds, ε, δ), two numbers that set the precision in bits, and a list of intervals of m. m is the number of
+        other users with label 1. One evaluation of δ proves a whole interval. Numbers with a point are strings.
 
     Raises:
         Refused: the certificate does not prove its claim.
@@ -87,18 +90,19 @@ def verify(certificate: Any) -> str:
         proof.check(part["from"], part["to"], part["revealed"])
     # What is proved, in words.
     rounds = claim["rounds"]
-    often = "" if rounds == 1 else f" in each of {rounds} rounds, with the same noisy labels in all of them,"
+    often = "" if rounds == 1 else f" in each of {rounds} rounds, always with the same noisy labels,"
     return (
         f"(epsilon, delta) = ({claim['epsilon']}, {claim['delta']}) holds for one user's binary label in a cluster of "
         f"{proof.n} users, whatever the others' labels, against a learner who sees the set of submitted labels and "
-        f"nothing else, if every user draws one noisy label, flipped with probability {claim['flip_prob']}, if with "
-        f"probability {claim['sampling_rate']} each user{often} submits the noisy label of a member of the cluster, "
-        "drawn uniformly and independently of everything else, and if the cluster does not depend on labels"
+        "nothing else. Conditions: (1) every user draws one noisy label, flipped with probability "
+        f"{claim['flip_prob']}; (2) with probability {claim['sampling_rate']} each user{often} submits the noisy label "
+        "of a member of the cluster, drawn uniformly and independently of everything else; (3) the cluster does not "
+        "depend on labels"
     )
 
 
 class Proof:
-    """Checks one claim, interval by interval of m, in multiples of 2^-bits; drops probabilities below 2^-drop."""
+    """Checks one claim, by intervals of m, in multiples of 2^-bits. Probabilities below 2^-drop are dropped."""
 
     def __init__(self, claim: Any, bits: Any, drop: Any) -> None:
         fields(claim, "claim", ("n", "flip_prob", "sampling_rate", "rounds", "epsilon", "delta"))
@@ -116,9 +120,9 @@ class Proof:
     def check(self, first: int, last: int, revealed: int) -> None:
         """Proves the claimed δ for all m, the number of other users with label 1, from `first` to `last`.
 
-        One evaluation proves the claim for all these m: the learner is told the noisy labels of b = `revealed` other
-        users, which only helps her and leaves n - b users, of whom `first` besides the target hold label 1. As the b
-        users can be chosen to hold label 1 or 0, this covers each m from `first` to `first` + b.
+        One evaluation proves the claim for all these m. The learner is told the noisy labels of b = `revealed` other
+        users, which only helps her. This leaves n - b users, of whom `first` besides the target hold label 1. The b
+        users may hold any labels, so this covers each m from `first` to `first` + b.
         """
         if self.keep <= self.delta * self.unit:
             return  # δ(ε) is at most `keep`, whatever the learner sees
@@ -142,18 +146,16 @@ class Proof:
             raise Refused(f"cover: for m from {first} to {last} delta is {bound:.6g} here, which is above the claim")
 
     def divergence(self, p: list[int], q: list[int]) -> int:
-        """An upper bound of Σ max(0, keep P - lose Q) over all outcomes, in units of 2^(-2 bits). This sum is δ(ε) if P
-        and Q are the laws of the outcomes for the target's two noisy labels, keep = 1-α-αe^ε and lose = (1-α)e^ε - α.
+        """An upper bound of Σ max(0, keep P - lose Q) over all outcomes, in units of 2^(-2 bits).
 
-        p, q: lower bounds of P and Q in units of 2^-bits. What p lacks to the sum 1 is added, times keep.
+        This sum is δ(ε) if P and Q are the laws of the outcomes for the target's two noisy labels. p, q: lower bounds
+        of P and Q in units of 2^-bits. What p lacks to the sum 1 is added, times keep.
         """
         gains = sum(max(0, self.keep * x - self.lose * y) for x, y in zip(p, q, strict=True))
         return gains + self.keep * (self.unit - sum(p))
 
     def noisy_ones(self, ones: int, zeros: int) -> Law:
-        """The law of X, the number of other users with the noisy label 1, if `ones` of them hold label 1 and `zeros`
-        hold 0: its first value, and lower bounds of the probabilities from this value on, in units of 2^-bits.
-        """
+        """The law of X, the number of noisy ones among other users; `ones` of these users hold label 1, `zeros` 0."""
         (first, up), (second, down) = self.binomial(ones, 1 - self.alpha), self.binomial(zeros, self.alpha)
         self.spend(len(up) * len(down))
         both = [0] * (len(up) + len(down))
@@ -162,18 +164,18 @@ class Proof:
         return first + second, [x >> self.bits for x in both]
 
     def views(self, start: int, noisy: list[int], sources: int, t: int) -> RoundedLaws:
-        """Lower bounds of the laws A and B of k, the number of ones among t submitted labels; A is for the target's
-        noisy label 0, B for 1.
+        """Lower bounds of the laws A and B of k, the number of ones among t submitted labels, for the target's noisy
+        label 0 and 1.
 
-        A(k) = Σ_x Pr[X = x] Bin(k; t, x/n), and B has x+1 in place of x, since the target's noisy label adds a 1. X is
-        the number of noisy ones among the other users. start, noisy: the law of X, its first value and its
-        probabilities in units of 2^-bits. sources: n, users whose labels can be submitted.
+        A(k) = Σ_x Pr[X = x] Bin(k; t, x/n). In B, x+1 stands in place of x. X is the number of noisy ones among the
+        other users. start, noisy: the law of X, see `Law`. sources: n, the number of users whose labels can be
+        submitted.
         """
         a, b = [0] * (t + 1), [0] * (t + 1)
         k, ways = 0, (1, 0)
         self.spend(2 * t)
         for share, (before, here) in enumerate(zip([0, *noisy], [*noisy, 0], strict=True), start):
-            p = Fraction(share, sources)  # X/n of A for `here`, and (X+1)/n of B for `before`
+            p = Fraction(share, sources)  # X/n in A, with probability `here`; (X+1)/n in B, with probability `before`
             k, ways = mode(t, p), self.ways(t, k, ways, mode(t, p))
             if not here and not before:
                 continue
@@ -184,10 +186,10 @@ class Proof:
         return self.stripped(0, [x >> self.bits for x in a], [x >> self.bits for x in b])
 
     def thinned(self, views: RoundedLaws, t: int) -> RoundedLaws:
-        """Lower bounds of two laws of k, the number of ones among t - 1 submitted labels, from bounds for t labels. Law
-        A is for the target's noisy label 0, law B for 1.
+        """Lower bounds of the laws A and B for t - 1 submitted labels, from bounds for t labels.
 
-        Take one of the t labels away at random: A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t, and B likewise.
+        One of the t labels is taken away at random: A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t. B has the same
+        formula.
         """
         low, a, b = views
         if low:
@@ -197,30 +199,27 @@ class Proof:
         return self.stripped(low, a, b)
 
     def stripped(self, low: int, a: list[int], b: list[int]) -> RoundedLaws:
-        """Two laws of k, A and B, without the values at both ends at which both probabilities are below 2^-drop, the
-        certificate's limit below which probabilities may be dropped.
+        """The laws A and B of k without the values at both ends where both probabilities are below 2^-drop.
 
         Args:
-            low: the first k. a, b: lower bounds of A(k) and B(k) for k = low, low + 1, ..., in units of 2^-bits.
+            low: the first k. a, b: lower bounds of A(k) and B(k) from k = low on, in units of 2^-bits.
         """
         large = [k for k, pair in enumerate(zip(a, b, strict=True)) if max(pair) >= self.cut]
         inside = slice(large[0], large[-1] + 1) if large else slice(0, 0)
         return RoundedLaws(low + inside.start, a[inside], b[inside])
 
     def binomial(self, trials: int, p: Fraction) -> Law:
-        """The law Bin(trials, p), without probabilities below 2^-drop: its first value, and lower bounds of the
-        probabilities from this value on, in units of 2^-bits.
-        """
+        """The law Bin(trials, p) without probabilities below 2^-drop; `Law` explains the form."""
         k = mode(trials, p)
         return self.spread(trials, p, k, self.ways(trials, 0, (1, 0), k), self.cut)
 
     def ways(self, trials: int, k: int, ways: Float, wanted: int) -> Float:
-        """A lower bound of the binomial coefficient (trials choose `wanted`), computed step by step from a lower bound
-        of (trials choose k). So calls with growing `wanted` can continue from the result of the call before.
+        """A lower bound of (trials choose `wanted`), computed from a lower bound of (trials choose k). A later call
+        with a larger `wanted` can continue from the result.
 
         Args:
-            trials: number of trials. k: a number at most `wanted`. ways: the lower bound of (trials choose k), as
-            mantissa and exponent of 2; the result has the same form, with a mantissa of at most bits + 32 bits.
+            k: at most `wanted`. ways: the lower bound of (trials choose k), as mantissa and exponent of 2. The result
+            has the same form, with a mantissa of at most bits + 32 bits.
         """
         self.spend(8 * (wanted - k))
         for j in range(k, wanted):
@@ -228,14 +227,14 @@ class Proof:
         return ways
 
     def spread(self, trials: int, p: Fraction, k: int, ways: Float, cut: int) -> Law:
-        """The part of the law Bin(trials, p) around its mode where probabilities are at least `cut`: its first value,
-        and lower bounds of the probabilities from this value on, in units of 2^-bits.
+        """The part of the law Bin(trials, p) around its mode where probabilities are at least `cut`; `Law` explains the
+        form.
 
         Args:
             k: the mode, the most likely value. ways: lower bound of (trials choose k), as mantissa and exponent of 2.
             cut: a probability in units of 2^-bits.
         """
-        # At the mode the probability is ways · p^k · (1-p)^(trials-k); every other one follows from a neighbour's.
+        # At the mode the probability is ways · p^k · (1-p)^(trials-k); all others follow from their neighbours.
         yes, no = power(p, k, self.bits + 32), power(1 - p, trials - k, self.bits + 32)
         mantissa, exponent = ways[0] * yes[0] * no[0], ways[1] + yes[1] + no[1] + self.bits
         value = mantissa << exponent if exponent >= 0 else mantissa >> -exponent
@@ -255,8 +254,9 @@ class Proof:
         return k - len(down) + 1, [*reversed(down[1:]), *up]
 
     def spend(self, numbers: int) -> None:
-        """Adds the numbers that a step computes to the count of all numbers; numbers with more bits count more.
-        Raises `Refused` if the count exceeds 10^9, some minutes of work, so that no certificate takes hours.
+        """Counts the numbers that a step computes; numbers with more bits count more.
+
+        Raises `Refused` if the count exceeds 10^9, some minutes of work.
         """
         self.work += numbers * (1 + self.bits // 256)
         if self.work > LARGEST_WORK:
@@ -300,14 +300,14 @@ def exponential(x: Fraction, bits: int) -> int:
 def covering(cover: Any, n: int) -> list[dict[str, int]]:
     """Checks and returns a certificate's list of intervals of m, the number of other users with label 1.
 
-    Each interval is a dictionary: "from" and "to", its ends, and "revealed", the number b of other users whose noisy
+    Each interval is a dictionary. "from" and "to" are its ends. "revealed" is b, the number of other users whose noisy
     labels are told to the learner. One evaluation of δ at m = "from" then proves all m up to "from" + b.
 
     Args:
         cover: the certificate's entry "cover". n: number of users.
 
     Raises:
-        Refused: the intervals do not cover 0 to (n-1)/2 in order, or b is too small for an interval, or too large.
+        Refused: the intervals do not cover 0 to (n-1)/2 in order, or b is too small or too large for an interval.
     """
     require(isinstance(cover, list) and cover, "cover: must be a list of intervals")
     wanted, half = 0, (n - 1) // 2
@@ -384,7 +384,7 @@ def read(path: str) -> Any:
 
 
 def main(arguments: list[str]) -> int:
-    """Verify the file that the arguments name and print what is proved; returns the exit status, 0, 1 or 2."""
+    """Verify the file that the arguments name and print what is proved; returns the exit status: 0, 1 or 2."""
     if len(arguments) != 1 or arguments[0].startswith("-"):
         print("usage: python verify_certificate.py FILE", file=sys.stderr)
         return 2

@@ -1,8 +1,9 @@
-"""Writes certificates of the label exchange, which `verify_certificate.py` checks without this package.
+"""Writes certificates of the label exchange. The file `verify_certificate.py` checks a certificate without this
+package.
 
-A certificate lists intervals of m, the number of other users with label 1; one evaluation of δ proves a whole interval.
-The intervals, and how many other users' noisy labels are revealed for each, are chosen in floating point. This choice
-proves nothing: a certificate is returned only if the verifier has proved it.
+A certificate lists intervals of m, the number of other users with label 1. One evaluation of δ proves a whole interval.
+The code here chooses the intervals in floating point, and how many other users' noisy labels each interval reveals.
+Nobody needs to trust these choices: a certificate is returned only after the verifier has proved it.
 """
 
 import json
@@ -25,19 +26,19 @@ from p2p_sim.privacy.exchange import LabelExchange, OtherUsers
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients
 
 DROPPED, SPARE = 56, 32
-"""Numbers of bits. The verifier drops probabilities below about δ · 2^-DROPPED, and its numbers have SPARE further
-binary digits."""
+"""Numbers of bits. The verifier drops probabilities below about δ · 2^-DROPPED. Its numbers have SPARE further bits."""
 MARGIN = 1e-7
-"""Relative margin by which a δ computed in floating point must be below the claimed δ for labels to be revealed; where
-none is revealed, it may exceed the claimed δ by this margin."""
+"""A relative margin. Labels may be revealed only if the computed δ is below the claimed δ by this margin. If no label
+is revealed, the computed δ may exceed the claimed δ by this margin.
+"""
 
 
 def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = None) -> str:
-    """A certificate of (ε, δ) for the learner, as JSON. The verifier proves it before it is returned.
+    """A certificate, as JSON, that the exchange is (ε, δ)-private against the learner. The verifier has proved it.
 
     Args:
         exchange: the label exchange; n is at most 65,536 users, and n times the number of rounds at most 262,144.
-        delta: δ, in (0, 1). epsilon: ε in [0, 1000]; None: the upper bound of the exchange's ε at δ.
+        delta: δ, in (0, 1). epsilon: ε in [0, 1000]. None: the upper bound of the exchange's ε at δ.
 
     Raises:
         ValueError: a value is outside its range, or (ε, δ) could not be proved.
@@ -79,12 +80,11 @@ def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = N
 
 
 def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dict[str, int]]:
-    """The intervals of a certificate for m, the number of other users with label 1: dictionaries with "from", "to" and
-    "revealed", in order from 0 to (n-1)/2.
+    """The intervals of a certificate for m, the number of other users with label 1, in order from 0 to (n-1)/2.
 
-    One evaluation of δ proves a whole interval: if the learner is told the noisy labels of b = "revealed" other users,
-    δ at m = "from" bounds δ for all m up to "from" + b. b is nearly as large as the claimed δ allows, so that few
-    intervals are needed. Near m = 0, where δ is usually largest, b is small or 0; it grows with m.
+    An interval is a dictionary with "from", "to" and "revealed". Suppose that the learner is told the noisy labels of b
+    = "revealed" other users. Then δ at m = "from" bounds δ for all m up to "from" + b. A larger b gives fewer
+    intervals. So b is nearly as large as the claimed δ allows.
 
     Args:
         exchange: the label exchange of n users. epsilon, delta: the claim.
@@ -94,8 +94,8 @@ def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dic
     """
     half, first, revealed, intervals = (exchange.cluster_size - 1) // 2, 0, 0, []
     while first <= half:
-        # Search for the largest number of labels that may be revealed, up to a relative error of 1/16: start at twice
-        # the last number, double, then bisect.
+        # Search for the largest number of labels that may be revealed. Start at twice the last number, double, then
+        # bisect. The relative error may be 1/16.
         most = half - first
         low, high = 0, most + 1  # `low` is allowed or 0; `high` is not allowed or above `most`
         probe = min(max(2 * revealed, 1), most)
@@ -115,25 +115,25 @@ def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dic
 
 
 def _delta(exchange: LabelExchange, epsilon: float, delta: float, ones: int, revealed: int) -> float:
-    """δ(ε) in floating point if the learner is told the noisy labels of `revealed` users besides the target, and `ones`
-    of the remaining users hold label 1, the target not counted.
+    """δ(ε) in floating point if the learner is told the noisy labels of `revealed` users besides the target.
 
-    It is the larger δ of two directions: evidence for the target's label 0 counts in the first, evidence for her label
-    1 in the second.
+    Of the remaining users, without the target, `ones` hold label 1. The result is the larger δ of two directions:
+    evidence for the target's label 0, and evidence for her label 1.
 
     Args:
         exchange: the label exchange. delta: the claimed δ; probabilities far below this δ are left out.
     """
     tail = math.log(delta) - 25.0  # probabilities below approximately 1e-11 of δ are left out
-    # The laws of t, the number of submissions, and of X, the number of ones among the others' unknown noisy labels.
+    # The laws (distributions) of t and X. t is the number of submissions. X is the number of ones among the others'
+    # unknown noisy labels.
     sources, trials = exchange.cluster_size - revealed, exchange.cluster_size * exchange.rounds
     rate = exchange.sampling_rate * sources / exchange.cluster_size
     keep, lose, _ = hockey_stick_coefficients(exchange.flip_prob, epsilon)
     first, last = bernstein_window(trials * rate, trials * rate * (1.0 - rate), trials, tail)
     mass = binomial_pmf(first, last, trials, rate)
     law = OtherUsers(sources, sources - 1 - ones, ones, exchange.flip_prob).noisy_ones(tail)
-    # A and B are the laws of the number k of submitted ones if the target's noisy label is 0 and if it is 1, here for
-    # the largest t. With S = `sources`, A is Σ_x Pr[X = x] Bin(k; t, x/S), and B has (x+1)/S in place of x/S.
+    # A and B are laws of the number k of submitted ones, here for the largest t. A is for the target's noisy label 0, B
+    # for 1. With S = `sources`, A is Σ_x Pr[X = x] Bin(k; t, x/S). B has (x+1)/S in place of x/S.
     share = np.arange(law.first, law.first + law.probabilities.size + 1) / sources
     (low, _), (_, high) = (
         bernstein_window(t * p, t * p * (1.0 - p), t, tail) for t, p in ((first, share[0]), (last, share[-1]))
@@ -142,7 +142,7 @@ def _delta(exchange: LabelExchange, epsilon: float, delta: float, ones: int, rev
     ways = gammaln(last + 1.0) - gammaln(k + 1.0) - gammaln(last - k + 1.0)
     rows = np.exp(ways + xlogy(k, share[:, None]) + xlog1py(last - k, -share[:, None]))
     views = np.stack([law.probabilities @ rows[:-1], law.probabilities @ rows[1:]])
-    # E_t Σ_k max(0, keep A - lose B) in both directions, from the largest t down to 1; at t = 0 nothing is seen.
+    # E_t Σ_k max(0, keep A - lose B) in both directions, from the largest t down to 1. At t = 0 nothing is seen.
     deltas = np.zeros(2)
     for t in range(last, max(first, 1) - 1, -1):
         deltas += mass[t - first] * np.maximum(keep * views - lose * views[::-1], 0.0).sum(axis=1)

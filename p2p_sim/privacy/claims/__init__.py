@@ -1,6 +1,4 @@
-"""Numbered claims of several papers. Each claim is checked on a grid of parameters: it holds there, or has a
-counter-example.
-"""
+"""Numbered claims of several papers. A claim holds on a grid of parameters, or has a counter-example there."""
 
 from p2p_sim.privacy.claims import (
     bag_counts,
@@ -16,7 +14,7 @@ __all__ = ["Claim", "ClaimCase", "Verdict", "all_claims"]
 
 
 def all_claims() -> tuple[Claim, ...]:
-    """All claims that can be checked; `Claim.check` checks one of them."""
+    """All claims that can be checked. The method `Claim.check` checks one claim."""
     return (
         *clustering_matrices.CLAIMS,
         *centralised_utility.CLAIMS[:2],

@@ -1,6 +1,4 @@
-"""Probabilities of the noisy labels of Algorithm 1 of the clustering paper (Esfandiari et al.) in tiny clusters. They
-are computed by quadrature over the noise.
-"""
+"""Probabilities of noisy labels under Algorithm 1 of the clustering paper (Esfandiari et al.), in tiny clusters."""
 
 import itertools
 from functools import cache
@@ -12,9 +10,8 @@ from p2p_sim.privacy.rivals import released_distribution
 
 
 def laplace_nodes(classes: int, scale: float, count: int) -> Floats:
-    """Equally likely noise vectors (count^K, K) for K classes, which stand for independent Laplace noise of this scale.
-
-    The vectors are all combinations of `count` quantiles of the Laplace law, one for each class.
+    """Equally likely noise vectors (count^K, K) for K classes. They stand for independent Laplace noise of this scale.
+    The vectors are all combinations of `count` quantiles of the Laplace distribution, one quantile for each class.
     """
     u = (np.arange(count) + 0.5) / count
     points = scale * np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 * (1.0 - u)))
@@ -33,8 +30,8 @@ def noisy_label_law(
 
     Args:
         labels: the users' true labels. classes: K. noise: (M, K) equally likely vectors, added to the label shares.
-        threshold: τ, the least value that noisy shares are clipped to. resampling_prob: λ, the probability with which a
-        user's noisy label is drawn from the noisy shares.
+        threshold: τ; noisy shares are clipped to at least τ. resampling_prob: λ. With probability λ a user's noisy
+        label is drawn from the noisy shares.
     """
     q = released_distribution(shares(labels, classes), noise, threshold)
     law = np.ones((len(q), 1))
@@ -46,17 +43,16 @@ def noisy_label_law(
 
 
 def label_epsilon(n: int, classes: int, threshold: float, noise: Floats, resampling_prob: float) -> float:
-    """Pure ε of the noisy labels of a cluster of n users if nothing else is released, exact for this law of the noise.
+    """Pure ε of the noisy labels of a cluster of n users if nothing else is released. It is exact for the given
+    `noise`.
 
-    It is the largest log-ratio of probabilities, over all outputs and all pairs of data sets that differ in one label.
+    The result is the largest log-ratio of an output's probabilities under two data sets that differ in one label.
 
     Args:
-        n: number of users. classes: K. noise: (M, K) equally likely vectors, added to the label shares. threshold: τ,
-        the least value that noisy shares are clipped to. resampling_prob: λ, the probability with which a noisy label
-        is drawn from the noisy shares.
+        n: number of users. All other arguments are explained at `noisy_label_law`.
     """
     law = cache(lambda labels: noisy_label_law(labels, classes, threshold, noise, resampling_prob))
-    # the maximum over all labels of the other users, up to their order, and over all changes of the target's label
+    # The maximum is over all labels of the other users, up to order, and over all changes of the target's label.
     return max(
         float(np.log(law((before, *rest)) / law((after, *rest))).max())
         for rest in itertools.combinations_with_replacement(range(classes), n - 1)

@@ -12,15 +12,12 @@ from p2p_sim.privacy.rivals import moved_counts
 
 Counts = tuple[int, ...]
 _SPAN = 6
-"""Noisy counts between -6 and the bag's size plus 6 are told apart. -6 and all smaller counts are merged into one
-outcome; the bag's size plus 6 and all larger counts into another."""
+"""Noisy counts from -6 to the bag's size plus 6 are told apart. The two end values also stand for all counts beyond."""
 
 
 def neighbours(size: int, classes: int) -> Iterator[list[Counts]]:
-    """Yields pairs of released class counts of a bag, before and after one user's label changes, for all possible
-    labels of its users.
-
-    If there are two classes, only the count of class 1 is released.
+    """Yields pairs of class counts that a bag releases: before and after one user's label changes. All possible labels
+    of the bag's users occur. For two classes, only the count of class 1 is released.
     """
     for others in itertools.combinations_with_replacement(range(classes), size - 1):
         for pair in itertools.permutations(range(classes), 2):
@@ -31,8 +28,8 @@ def neighbours(size: int, classes: int) -> Iterator[list[Counts]]:
 def noisy_law(counts: Counts, noise_scale: float, size: int) -> Floats:
     """Joint probabilities of class counts with two-sided geometric noise: an axis for each count, from -6 to size + 6.
 
-    Noise z has a probability proportional to e^(-|z|/noise_scale). size: users in the bag. The first entry of an axis
-    also holds the probability of all smaller values, the last that of all larger values.
+    Noise z has a probability proportional to e^(-|z|/noise_scale). size: users in the bag. The two end entries of an
+    axis also hold the probabilities of all values beyond.
     """
     t, law = math.exp(-1.0 / noise_scale), np.ones(())
     for count in counts:
@@ -44,13 +41,13 @@ def noisy_law(counts: Counts, noise_scale: float, size: int) -> Floats:
 
 
 def plain_cases(claimed: float = 0.5) -> Iterator[ClaimCase]:
-    """Cases of the belief that the plain class counts of a bag, a group of users, hide one label. Each case compares
-    the true δ at ε = 10 with `claimed`.
+    """Cases of the belief that the plain class counts of a bag (a group of users) hide one label.
 
-    The observer knows all labels of the bag but one. So the true δ is 1, and the belief is refuted.
+    Each case compares `claimed` with the true δ at ε = 10. The observer knows all labels of the bag except one. Then
+    the true δ is 1, and the belief is refuted.
 
     Args:
-        claimed: the largest δ at which the belief would count as true; at 1 it cannot fail.
+        claimed: the largest δ at which the belief would count as true. At 1 it cannot fail.
     """
     for size, classes in itertools.product((2, 3, 5), (2, 3)):
         # two deterministic outcomes have δ = 1 if they differ, else 0
@@ -59,16 +56,14 @@ def plain_cases(claimed: float = 0.5) -> Iterator[ClaimCase]:
 
 
 def noisy_cases(moved: int | None = None) -> Iterator[ClaimCase]:
-    """Cases of the claim that the noisy class counts of a bag, a group of users, are ε-label private. Each case
-    compares the exact ε at δ = 0 with the claimed ε.
+    """Cases of the claim that the noisy class counts of a bag (a group of users) are ε-label private.
 
-    The exact value is the largest log-ratio of probabilities over all outputs and all bags of two or three users that
-    differ in one label.
+    Each case compares the claimed ε with the exact ε at δ = 0. The exact ε is the largest log-ratio of an output's
+    probabilities for two bags that differ in one label. The bags have two or three users.
 
     Args:
-        moved: how many released counts one changed label moves; the scale of the noise is multiplied by this number.
-        None: the true number, which is 1 for two classes and else 2. With a smaller number the cases are a control, in
-        which the claim must fail.
+        moved: how many released counts one changed label moves. The noise has the scale moved/ε. None: the true number,
+        which is 1 for two classes and 2 for more. With a smaller number the claim must fail (a control).
     """
     for size, classes, epsilon in itertools.product((2, 3), (2, 3), (0.1, 1.0, 3.0)):
         scale = (moved or moved_counts(classes)) / epsilon

@@ -1,20 +1,22 @@
 """Claims of the clustering paper (Esfandiari et al.) on centralised privacy: Theorems 1 and 6, Corollaries 1 and 2.
 
-Theorem 1 is tested by events whose probabilities have a closed form. D and D' are neighbouring data sets: user 1's
-label is a in D and b in D'. The noisy label distribution q̃ is released, since the paper's modified loss needs it if
-its parameter β is above 0. For q̃, Algorithm 1 adds Laplace noise of scale σ/n to the share of each of K labels in a
-cluster of n users, clips the sums to [τ, 1], and renormalises them. With probability λ a user's noisy label is drawn
-from q̃; else it is her label.
+**The mechanism.** Algorithm 1 adds Laplace noise of scale σ/n to the share of each of K labels in a cluster of n users.
+Then Algorithm 1 clips the noisy shares to [τ, 1] and renormalises. The result is the noisy label distribution q̃. With
+probability λ a user's noisy label is drawn from q̃. Otherwise it is her true label. q̃ is released if β > 0, a
+parameter of the paper's modified loss.
 
-The event "q̃ is τ everywhere except at a" is exactly "the noisy share of a is at least 1-(K-1)τ, and every other share
-is clipped to τ". Suppose that in D the share of a is at most 1-(K-1)τ and that of b at least τ. Then the noises on both
-shares are in their exponential tails, and the event is e^(2/σ) times as likely under D: the changed label moves each of
-the two shares by 1/n, and each move contributes a factor e^(1/σ).
+**Theorem 1** is tested by two events whose probabilities have a closed form. The data sets D and D' are neighbours:
+user 1's label is a in D and b in D'.
 
-For K >= 3, suppose that the share of a is at most τ and that of b at least τ. Then the event "q̃(b) = τ and
-τ < q̃(a) <= τ + x" is likewise e^(2/σ) times as likely under D. This event implies that b was clipped to τ and that a's
-noisy share is above τ. Together with "the noisy label of user 1 is a", the event's log-ratio tends to
-2/σ + ln(1 + (1-λ)/(λτ)) as x goes to 0.
+The corner event is "q̃ is τ everywhere except at a". In other words, the noisy share of a is at least 1-(K-1)τ, and
+every other share is clipped to τ. Suppose that in D the share of a is at most 1-(K-1)τ, and the share of b at least τ.
+Then both noises are in their exponential tails. The changed label moves each of these two shares by 1/n. Each move
+contributes a factor e^(1/σ). So the event is e^(2/σ) times as likely under D.
+
+The edge event, for K >= 3, is "q̃(b) = τ and τ < q̃(a) <= τ + x". The event implies that b was clipped to τ, and that
+a's noisy share is above τ. Suppose that in D the share of a is at most τ, and the share of b at least τ. Then both
+noises are again in their tails, and the event is e^(2/σ) times as likely under D. Now add the condition that user 1's
+noisy label is a. As x goes to 0, the log-ratio tends to 2/σ + ln(1 + (1-λ)/(λτ)).
 """
 
 import itertools
@@ -31,11 +33,11 @@ from p2p_sim.privacy.rivals import laplace_tail, released_distribution
 SCALES = (0.5, 1.0, 2.0)
 RESAMPLING = (0.5, 0.9, 0.99)
 EDGE = 1e-6
-"""Width x of the edge event, in which q̃(a) lies in (τ, τ + x]."""
+"""Width x of the edge event, in which τ < q̃(a) <= τ + x."""
 
 
 def printed_theorem1(scale: float, resampling_prob: float, threshold: float) -> float:
-    """The ε that the clustering paper's Theorem 1 prints for Algorithm 1: 1/σ + ln(1 + (1-λ)/(λτ)).
+    """The ε of the clustering paper's Theorem 1, as printed: 1/σ + ln(1 + (1-λ)/(λτ)).
 
     scale: σ. resampling_prob: λ. threshold: τ.
     """
@@ -44,15 +46,15 @@ def printed_theorem1(scale: float, resampling_prob: float, threshold: float) -> 
 
 def corner_event(labels: tuple[int, ...], classes: int, *, scale: float, threshold: float, resampling_prob: float,
                  own: int) -> float:  # fmt: skip
-    """Probability of an event by which the privacy of Algorithm 1 is tested: the noisy label distribution of a cluster
-    is τ for every label except 0, and user 1's noisy label is 0.
+    """Probability that the corner event at label 0 occurs and user 1's noisy label is 0.
 
-    τ is the smallest value that the distribution may have. Label 0 then has 1 - (K-1)τ.
+    In the corner event, the noisy label distribution of a cluster is τ, the least possible value, everywhere except at
+    0. Label 0 then has 1 - (K-1)τ.
 
     Args:
         labels: labels of the cluster's users; the first is user 1's, and equals `own`. classes: K. scale: σ, above 0;
-        the noise on label counts is Laplace of this scale. threshold: τ in (0, 1/K). resampling_prob: λ, with which a
-        user's noisy label is drawn from the noisy distribution; else it is her label.
+        the noise on label counts is Laplace of this scale. threshold: τ in (0, 1/K). resampling_prob: λ. With
+        probability λ a user's noisy label is drawn from the noisy distribution. Otherwise it is her true label.
     """
     share, top = shares(labels, classes), 1.0 - (classes - 1) * threshold
     distances = [top - float(share[0]), *(share[1:] - threshold).tolist()]
@@ -61,10 +63,10 @@ def corner_event(labels: tuple[int, ...], classes: int, *, scale: float, thresho
 
 
 def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[ClaimCase]:
-    """Yields cases of Theorem 1: each compares the log-ratio of an event's probabilities under neighbouring data sets
-    with a claimed ε.
+    """Cases of Theorem 1. Each compares a claimed ε with the log-ratio of an event's probabilities under two
+    neighbours.
 
-    The log-ratios are lower bounds of the true ε. So the cases can refute the claim; they cannot prove it.
+    The log-ratios are lower bounds of the true ε. So a case can refute the claim, but no case can prove it.
 
     Args:
         bound: the claimed ε as a function of σ, λ and τ.
@@ -78,9 +80,9 @@ def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[Cl
             bound(scale, lam, tau), math.log(first / second), None, classes, K=classes, n=classes, sigma=scale, lam=lam,
             tau=tau, probability=first, neighbour_probability=second,
         )  # fmt: skip
-    # the edge event: its log-ratio where q̃(a) is largest, τ + x
+    # the edge event: the log-ratio is taken at the largest q̃(a), which is τ + x
     for classes, scale, lam in itertools.product((3, 4), SCALES, RESAMPLING):
-        n = classes + 1  # two users hold the last label, one user each other label; a and b both have the share τ = 1/n
+        n = classes + 1  # two users hold the last label, and one user each other label; a and b have the share τ = 1/n
         yield at_most(
             bound(scale, lam, 1.0 / n), 2.0 / scale + math.log1p((1.0 - lam) / (lam * (1.0 / n + EDGE))), None, n,
             K=classes, n=n, sigma=scale, lam=lam, tau=1.0 / n, edge_width=EDGE,
@@ -88,12 +90,12 @@ def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[Cl
 
 
 def theorem6_cases(offset: float = 0.0) -> Iterator[ClaimCase]:
-    """Cases of Theorem 6. Each compares a stated bound with the value from random draws of q̃, Algorithm 1's noisy
-    label distribution.
+    """Cases of Theorem 6, by random draws of q̃, Algorithm 1's noisy label distribution of K classes.
 
-    There are five bounds, numbered by "quantity" in each case's parameters: 0, q̃ is at least τ; 1, q̃ is at most 1; 2
-    and 3, its sum is at most and at least 1; 4, the least singular value of the matrix (1-β) I + β q̃ 1ᵀ, by which
-    labels are randomised, is at least (1-β)/√(2K) at β = 0.99, for K classes.
+    Each case compares a stated bound with its value. "quantity" in the case's parameters numbers five bounds:
+    - 0: q̃ is at least τ. 1: q̃ is at most 1. 2: the sum of q̃ is at most 1. 3: the sum of q̃ is at least 1.
+    - 4: at β = 0.99 the least singular value of the matrix (1-β) I + β q̃ 1ᵀ is at least (1-β)/√(2K). This matrix
+      randomises labels.
 
     Args:
         offset: added to the claimed lower bound τ of q̃; above 0 for a control, which must fail.
@@ -115,10 +117,8 @@ def theorem6_cases(offset: float = 0.0) -> Iterator[ClaimCase]:
 
 
 def corollary1_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Yields cases of Corollary 1: each compares the exact ε of the corollary's mechanism with `factor` times the
-    stated ε.
-
-    At τ = 1/K the distribution q̃ is uniform, so that the mechanism is K-ary randomised response.
+    """Cases of Corollary 1. Each compares the exact ε of the corollary's mechanism with `factor` times the stated ε. At
+    τ = 1/K the distribution q̃ is uniform. Then the mechanism is K-ary randomised response.
     """
     for classes in (2, 3, 5, 10, 100):
         noise = np.array([1e300] + [-1e300] * (classes - 1))
@@ -130,15 +130,14 @@ def corollary1_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def corollary1_rate_cases(leading: Callable[[int], float] = float) -> Iterator[ClaimCase]:
-    """Cases of Corollary 1's rate: whether K/(1-β), a factor in Theorem 2's bound of the excess risk, is at most 4K/ε,
-    which is the corollary's O(K/ε) read with the constant 4.
+    """Cases of Corollary 1's rate O(K/ε) for K classes. Each checks whether K/(1-β) is at most 4K/ε.
 
-    K is the number of classes, and β = K/(K-1+e^ε) is the corollary's parameter of the loss. In Theorem 2, the factor
-    K/(1-β) multiplies √(dim/n), for n users and hypotheses of dimension dim.
+    K/(1-β) is a factor in Theorem 2's bound of the excess risk. There it multiplies √(dim/n), for n users and
+    hypotheses of dimension dim. β = K/(K-1+e^ε) is the corollary's parameter of the loss.
 
     Args:
-        leading: a function of K whose value replaces the K in K/(1-β), for a control: by default K itself. A constant 1
-        is what a sharper Lemma 2, on the column sums of a matrix, would allow.
+        leading: a function of K that replaces the K in K/(1-β). By default it is K itself. The constant 1 is a control:
+        a sharper Lemma 2, on the column sums of a matrix, would allow it.
     """
     for classes, epsilon in itertools.product((2, 5, 10, 20, 50, 100), (0.01, 0.1, 0.5, 0.99)):
         beta = classes / (classes - 1 + math.exp(epsilon))
@@ -154,11 +153,10 @@ def corollary1_rate_cases(leading: Callable[[int], float] = float) -> Iterator[C
 
 
 def corollary2_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
-    """Cases of Corollary 2: the pure ε of the noisy labels of Algorithm 1 in clusters of 2 to 4 users, against
-    `constant` · ε.
+    """Cases of Corollary 2. Each compares the pure ε of Algorithm 1's noisy labels with `constant` · ε.
 
-    The noisy label distribution itself is not released. The true value is computed with a quadrature of the noise. Its
-    error is taken as three times the difference from a coarser quadrature.
+    The clusters have 2 to 4 users. The noisy label distribution is not released. A quadrature over the noise gives the
+    pure ε. Its error is taken as three times the difference from a coarser quadrature.
 
     Args:
         constant: the factor with which the corollary's O(ε) is read; 3 follows from the corrected Theorem 1.

@@ -1,6 +1,4 @@
-"""Claims on the utility of the centralised mechanism: Lemmas 5 and 6 and Theorem 5 of the clustering paper (Esfandiari
-et al.).
-"""
+"""Claims on utility in the central model: Lemmas 5 and 6, Theorem 5 of the clustering paper (Esfandiari et al.)."""
 
 import itertools
 import math
@@ -19,22 +17,22 @@ from p2p_sim.privacy.rivals import released_distribution
 def printed_lemma5(classes: int, threshold: float, scale: float, size: int) -> float:
     """The bound 2Kτ + 2√2 Kσ/s that Lemma 5 prints for the distortion of the label shares of a cluster of s users.
 
-    The distortion is the mean of Σ_y |q̃(y) - p̂(y)|, where q̃ are the noisy shares and p̂ the true ones.
+    The distortion is the mean of Σ_y |q̃(y) - p̂(y)|. Here p̂ are the true shares, and q̃ the noisy shares.
 
-    classes: K, the number of classes. threshold: τ, the least value that noisy shares are clipped to. scale: σ; the
-    noise on the shares has the scale σ/s. size: s.
+    classes: K. threshold: τ; noisy shares are clipped to at least τ. scale: σ; the noise on the shares has the scale
+    σ/s. size: s.
     """
     return 2.0 * classes * threshold + 2.0 * math.sqrt(2.0) * classes * scale / size
 
 
 def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[ClaimCase]:
-    """Yields cases of Lemma 5: each compares the mean distortion of the label shares of a small cluster with a bound.
+    """Cases of Lemma 5. Each compares the mean distortion of the label shares of a small cluster with a bound.
 
-    The lemma bounds the mean over data sets; here every single data set is compared with the bound. The error of the
-    quadrature is taken as three times the difference from a coarser quadrature.
+    The lemma bounds the mean over data sets. Here every single data set is compared with the bound. A quadrature over
+    the noise gives the mean. Its error is taken as three times the difference from a coarser quadrature.
 
     Args:
-        bound: the claimed bound as a function of K, τ, σ and s, with the meaning that they have in `printed_lemma5`.
+        bound: the claimed bound as a function of K, τ, σ and s; `printed_lemma5` explains the letters.
     """
     # K, s, and the numbers of quantiles for a fine and for a coarse quadrature
     clusters = ((2, 1, (200, 140)), (2, 10, (200, 140)), (3, 1, (30, 21)), (3, 6, (30, 21)))
@@ -58,8 +56,10 @@ def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[C
 
 
 class ModifiedRisk(NamedTuple):
-    """The risk R_{β,λ}(h) of a hypothesis h under the modified loss; the distortion ψ, the mean L1 distance of the
-    noisy label shares from the true ones; and L̃, the largest absolute modified loss.
+    """Results of `modified_risk` for a hypothesis h.
+
+    risk: the risk R_{β,λ}(h) under the modified loss. distortion: ψ, the mean L1 distance of the noisy label shares
+    from the true ones. largest_loss: L̃, the largest absolute modified loss.
     """
 
     risk: float
@@ -70,13 +70,11 @@ class ModifiedRisk(NamedTuple):
 def modified_risk(
     n: int, positive: tuple[float, float], loss: Floats, *, beta: float, lam: float, threshold: float, noise: Floats
 ) -> ModifiedRisk:
-    """The risk of a hypothesis h under the modified loss of Algorithm 1, in a cluster whose points x take two equally
-    likely values, with two classes.
+    """The risk of a hypothesis h under the modified loss of Algorithm 1, for one cluster and two classes.
 
-    A noisy label is drawn from the noisy label shares q̃ with probability λ, else it is the true label. The modified
-    loss at a noisy label y is (ℓ(h, x, y) - β Σ_z q̃(z) ℓ(h, x, z))/(1-β). If β = λ, the modified loss undoes this
-    noise on average. The result also has the mean L1 distance of q̃ from the true shares, and the largest absolute
-    modified loss.
+    A point x takes two equally likely values. With probability λ a noisy label is drawn from the noisy label shares q̃.
+    Otherwise it is the true label. The modified loss at a noisy label y is (ℓ(h, x, y) - β Σ_z q̃(z) ℓ(h, x, z))/(1-β).
+    If β = λ, the modified loss undoes this noise on average.
 
     Args:
         n: users, all in one cluster. positive: p(1|x) of each point. loss: (2, 2) the loss ℓ(h, x, y), by x and y.
@@ -101,12 +99,12 @@ def modified_risk(
 
 
 def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of Lemma 6: each compares a difference of two risks, |R_{β,β} - R_{β,λ}|, with factor · L̃ |β-λ| (φ + ψ).
+    """Cases of Lemma 6. Each compares |R_{β,β} - R_{β,λ}|, a difference of two risks, with factor · L̃ |β-λ| (φ + ψ).
 
-    R_{β,λ} is the mean loss of a hypothesis on noisy labels. A noisy label replaces the true one with probability λ,
-    and the loss is corrected as if this probability were β. L̃ is the largest corrected loss. ψ is the mean L1 distance
-    of the cluster's noisy label shares from the true ones. φ is the mean L1 distance of a point's label distribution
-    from the cluster's. The mean over the noise is computed by a quadrature.
+    R_{β,λ} is the mean loss of a hypothesis on noisy labels. Noise replaces a label with probability λ. The loss is
+    corrected as if this probability were β. L̃ is the largest corrected loss. ψ is the mean L1 distance of a cluster's
+    noisy label shares from the true shares. φ is the mean L1 distance of a point's label distribution from the
+    cluster's. A quadrature gives the mean over the noise.
 
     Args:
         factor: below 1 for a control, which must fail.
@@ -118,7 +116,7 @@ def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
         for positive, loss, (beta, lam) in itertools.product(
             ((0.0, 0.0), (0.2, 0.8), (0.0, 1.0)), losses, ((0.0, 0.5), (0.9, 0.2), (0.999, 0.0), (0.3, 0.99))
         ):
-            # the two risks; their difference is reduced by what rounding may add to it
+            # the two risks; below, the difference is reduced by what rounding may add
             at_beta, at_lam = (
                 modified_risk(n, positive, loss, beta=beta, lam=rate, threshold=tau, noise=noise)
                 for rate in (beta, lam)
@@ -134,21 +132,20 @@ def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 def precision_times_recall(classes: int, size: int, epsilon: float) -> float:
     """Upper bound of precision times recall of all ε-label private mechanisms for the association problem.
 
-    The problem is to report which of K labels (`classes`) occur in a cluster of `size` users. Averaged over
-    permutations of labels and clusters, a mechanism reports each label of the cluster with a probability `held`, and
-    each other label with a probability `absent`. Label privacy implies held <= e^ε absent and
-    1 - absent <= e^ε (1 - held). Recall is `held`; precision follows from the two probabilities.
+    The problem is to report which of K labels (`classes`) occur in a cluster of `size` users. Take averages over
+    permutations of labels and clusters. Then a mechanism reports a label of the cluster with a probability `held`. It
+    reports any other label with a probability `absent`. Label privacy implies held <= e^ε absent and 1 - absent <= e^ε
+    (1 - held). Recall is `held`. Precision follows from the two probabilities.
     """
     crossing = math.exp(epsilon) / (1.0 + math.exp(epsilon))  # where the two constraints meet
-    # below the crossing the product increases in `held`; above it the product is a square over a linear function, hence
-    # convex, so that it is largest at the crossing or at `held` = 1
+    # Below the crossing the product increases in `held`. Above the crossing the product is a square over a linear
+    # function, hence convex. So the maximum is at the crossing or at `held` = 1.
     return max(size * crossing / (size + (classes - size) * math.exp(-epsilon)), size / classes)
 
 
 def subset_selection(classes: int, epsilon: float) -> float:
-    """Precision times recall of subset selection with the best subset size d, if a cluster has one of K labels.
-
-    The mechanism reports d labels. The true one is among them with probability d e^ε / (d e^ε + K - d).
+    """Precision times recall of subset selection with the best subset size d, if a cluster has one of K labels. The
+    mechanism reports d labels. The report contains the true label with probability d e^ε / (d e^ε + K - d).
     """
     growth = math.exp(epsilon)
     # recall² / d: precision is recall / d
@@ -156,10 +153,10 @@ def subset_selection(classes: int, epsilon: float) -> float:
 
 
 def theorem5_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of Theorem 5: for ε-label private mechanisms that report which labels occur in a cluster, the largest
-    precision times recall is compared with factor · e^ε s/(K-s). Here s is the number of users of the cluster, and K
-    the number of classes. The largest product is bounded from above by a certified bound, and from below, for s = 1 and
-    K up to 100, by what subset selection attains.
+    """Cases of Theorem 5. Each compares a largest precision times recall with factor · e^ε s/(K-s).
+
+    The largest value is over ε-label private mechanisms that report which of K labels occur in a cluster of s users. A
+    certified bound is the upper bound of this value. Subset selection gives a lower bound for s = 1 and K up to 100.
 
     Args:
         factor: below 1 for a control, which must fail.

@@ -1,7 +1,7 @@
 """Claims on the label randomisation matrix Q = (1-β)I + β q 1ᵀ: Lemmas 1, 2 and 4 of the clustering paper.
 
-The paper is Esfandiari et al., "Label differential privacy via clustering". Here q is a distribution of K labels, I the
-identity matrix, 1 the vector of ones, and β lies in [0, 1). Q⁻¹ = (I - β q 1ᵀ) / (1-β), since 1ᵀq = 1. Entries of Q⁻¹
+The paper is Esfandiari et al., "Label differential privacy via clustering". q is a distribution of K labels, I the
+identity matrix, and 1 the vector of ones. β lies in [0, 1). Since 1ᵀq = 1, Q⁻¹ = (I - β q 1ᵀ) / (1-β). Entries of Q⁻¹
 are indexed [y', y], as in line 29 of Algorithm 1.
 """
 
@@ -33,8 +33,8 @@ def inverse_matrix(q: Floats, beta: float) -> Floats:
 
 
 def distributions(classes: int) -> list[Floats]:
-    """Distributions (K,) of K labels on which claims are checked: uniform, all on one label, half on each of two
-    labels, and 8 random ones.
+    """Distributions (K,) of K labels on which claims are checked: three simple and 8 random ones. The simple ones are:
+    uniform; all mass on one label; half the mass on each of two labels.
     """
     rng = np.random.default_rng([SEED, classes])
     certain, halves = np.zeros(classes), np.zeros(classes)
@@ -44,37 +44,31 @@ def distributions(classes: int) -> list[Floats]:
 
 
 def _matrices() -> Iterator[tuple[Floats, float]]:
-    """Pairs of a label distribution q (K,) and a number β, for the matrices Q = (1-β)I + β q 1ᵀ on which every lemma is
-    checked. K goes from 2 to 50. For each K there are eleven q (uniform, all on one label, half on each of two labels,
-    and 8 random ones), and for each q there are six values of β from 0 to 0.999.
+    """All pairs of a label distribution q (K,) and a number β for which a matrix Q is checked. For each of six K from 2
+    to 50 there are eleven q (see `distributions`). Each q has six values of β from 0 to 0.999.
     """
     return itertools.product((q for classes in CLASSES for q in distributions(classes)), BIASES)
 
 
 def singular_value_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Yields cases of Lemma 1. Each compares the least singular value of a matrix Q with a lower bound, a function of K
-    and β.
-    """
+    """Cases of Lemma 1. Each compares the least singular value of a matrix Q with the lower bound `bound`(K, β)."""
     for q, beta in _matrices():
         value = float(np.linalg.svd(randomisation_matrix(q, beta), compute_uv=False)[-1])
         yield at_least(bound(len(q), beta), value, len(q), K=len(q), beta=beta, largest_q=float(q.max()))
 
 
 def column_sum_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Yields cases of Lemma 2. Each compares the largest column sum of |Q⁻¹| with an upper bound, a function of K and
-    β.
-    """
+    """Cases of Lemma 2. Each compares the largest column sum of |Q⁻¹| with the upper bound `bound`(K, β)."""
     for q, beta in _matrices():
         value = float(np.abs(inverse_matrix(q, beta)).sum(axis=0).max())
         yield at_most(bound(len(q), beta), value, None, len(q), K=len(q), beta=beta, smallest_q=float(q.min()))
 
 
 def modified_loss_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Yields cases of Lemma 4. Each compares the largest modified loss for a matrix Q with an upper bound, a function
-    of K and β.
+    """Cases of Lemma 4. Each compares the largest modified loss for a matrix Q with the upper bound `bound`(K, β).
 
-    The modified loss of a label y is |Σ_y' Q⁻¹[y', y] ℓ(y')|. It is maximised over all labels y and all losses ℓ in
-    [0, 1]; losses of 0 and 1 attain the maximum.
+    The modified loss of a label y is |Σ_y' Q⁻¹[y', y] ℓ(y')|. The maximum is over all labels y and all losses ℓ in [0,
+    1]. Losses of 0 and 1 attain the maximum.
     """
     for q, beta in _matrices():
         inverse = inverse_matrix(q, beta)

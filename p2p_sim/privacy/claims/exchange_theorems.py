@@ -19,15 +19,16 @@ LARGE = tuple(
         (12_000, 0.3, 1.0), (100_000, 0.02, 1.0), (100_000, 0.3, 1.0), (1_000_000, 0.1, 1.0), (1_000_000, 0.4, 1.0),
     )
 )  # fmt: skip
-"""Values of (n, α, θ, δ) in small and in large clusters: n users, flip probability α, sampling rate θ."""
+"""Values of (n, α, θ, δ) for small and for large clusters: n users, flip probability α, sampling rate θ."""
 
 
 def lemma8_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
-    """Cases of Lemma 8, the inequality (1 + s/x)^(s x^a) <= e^(2a-1) + 3/x^a. Each compares both sides at one x from 2
-    to 10⁸, for s = 1 or -1 and a = 1/2 or 1.
+    """Cases of Lemma 8: (1 + s/x)^(s x^a) <= e^(2a-1) + 3/x^a. Each compares both sides at one x from 2 to 10⁸.
+
+    s is 1 or -1, and a is 1/2 or 1.
 
     Args:
-        constant: stands in place of the 3 on the right side; a smaller one makes a control, which must fail.
+        constant: replaces the 3 on the right side; smaller for a control, which must fail.
     """
     for x in np.unique(np.concatenate([np.linspace(2.0, 4.0, 41), np.geomspace(2.0, 1e8, 200)])):
         for sign, power in itertools.product((-1, 1), (0.5, 1.0)):
@@ -37,14 +38,13 @@ def lemma8_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
 
 
 def lemma9_cases(bound: Callable[[int, float, float, float], float | None]) -> Iterator[ClaimCase]:
-    """Cases of Lemma 9, each at one choice of n, α, θ and δ: whether the learner's exact ε in one cluster is at most a
-    stated bound.
+    """Cases of Lemma 9. Each compares the learner's exact ε in one cluster with a stated bound.
 
-    n is the number of users, α the flip probability, θ the sampling rate.
+    A case has n users, flip probability α, sampling rate θ, and a δ.
 
     Args:
-        bound: the stated ε as a function of n, α, θ and δ. Where the function returns None, the lemma does not apply,
-        and the choice gives no case.
+        bound: the stated ε as a function of n, α, θ and δ. If the function returns None, the lemma does not apply, and
+        there is no case.
     """
     for n, alpha, theta, delta in SMALL + LARGE:
         claimed = bound(n, alpha, theta, delta)
@@ -58,8 +58,8 @@ def lemma9_cases(bound: Callable[[int, float, float, float], float | None]) -> I
 def theorem3_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
     """Cases of Theorem 3. Each compares the learner's exact ε in a cluster of s users with the ε of the theorem.
 
-    The theorem sets the flip probability α = 4√2 ln s/√(θs) and δ = 1/s², where θ is the sampling rate, and then states
-    ε = θ + 3θ^1.5/(e√(s ln s)) + 3(2θ)^0.75/s^0.25.
+    Let θ be the sampling rate. The theorem sets the flip probability α = 4√2 ln s/√(θs) and δ = 1/s². The theorem's ε
+    is θ + 3θ^1.5/(e√(s ln s)) + 3(2θ)^0.75/s^0.25.
 
     Args:
         factor: multiplies the theorem's ε; below 1 for a control, which must fail.
@@ -75,11 +75,11 @@ def theorem3_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def theorem3_proof_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of the last step in Theorem 3's proof, two for each cluster size s and sampling rate θ
-    to which the theorem applies.
+    """Cases of the last step in Theorem 3's proof.
 
-    Lemma 9 gives an ε and a δ that depend on a free number ξ. At ξ = 4√ln s, the lemma's ε must be at most the
-    theorem's ε, which is line (32) of the proof, and the lemma's δ must be at most 1/s².
+    Lemma 9 gives an ε and a δ that depend on a free number ξ. At ξ = 4√ln s, two inequalities must hold. Line (32) of
+    the proof says that the lemma's ε is at most the theorem's ε. Also, the lemma's δ must be at most 1/s². These are
+    two cases for each cluster size s and sampling rate θ to which the theorem applies.
 
     Args:
         factor: multiplies the theorem's ε; below 1 for a control, which must fail.
@@ -90,7 +90,7 @@ def theorem3_proof_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
             alpha, xi = claimed.flip_prob, 4.0 * math.sqrt(math.log(n))
             if xi > 3.0 * alpha * math.sqrt(theta * n * (1.0 - alpha)):
                 raise ArithmeticError(f"Lemma 9 does not apply at n = {n}, theta = {theta:g}")
-            # ε of the lemma, and its δ
+            # ε and δ of the lemma
             lemma = theta * math.log(math.e + 3.0 / (n * alpha))
             lemma += math.sqrt(theta) * xi * math.log1p(3.0 / math.sqrt(n * alpha))
             yield at_most(factor * claimed.epsilon, lemma, None, n, n=n, theta=theta, alpha=alpha)
@@ -99,12 +99,12 @@ def theorem3_proof_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def table1_theorem3_cases(power: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of a claim in the last row of Table 1: the exchange is (ε, 1/s²)-private with a flip probability α = Õ(φ),
-    that is, φ up to logarithms. Each case checks whether Theorem 3's α = 4√2 ln s/√(θs) is at most 10 φ ln² s. It is
-    not: these cases refute the claim.
+    """Cases of a claim in the last row of Table 1, read with Theorem 3. These cases refute the claim.
 
-    The row is for sampling rate θ = ε and clusters of s = 1/(φε²) users; φ is the heterogeneity, the mean L1 distance
-    of a user's label distribution from her cluster's.
+    The claim: the exchange is (ε, 1/s²)-private with a flip probability α = Õ(φ), that is, φ up to logarithms. Each
+    case checks whether Theorem 3's α = 4√2 ln s/√(θs) is at most 10 φ ln² s. The row is for sampling rate θ = ε and
+    clusters of s = 1/(φε²) users. φ is the heterogeneity: the mean L1 distance of a user's label distribution from her
+    cluster's.
 
     Args:
         power: exponent of φ in the claimed value; 1/2 for a control, for which the claim holds.
@@ -118,12 +118,11 @@ def table1_theorem3_cases(power: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def table1_exact_cases(constant: float = 4.0) -> Iterator[ClaimCase]:
-    """Cases of a claim in the last row of Table 1: with the flip probability α = `constant` · φ ln s, the exchange is
-    (ε, 1/s²)-label private against the learner. Each case compares the exact ε at δ = 1/s², which the accountant
-    computes, with the claimed ε.
+    """Cases of a claim in the last row of Table 1. Each compares the exact ε at δ = 1/s² with the claimed ε.
 
-    The row is for sampling rate θ = ε and clusters of s = 1/(φε²) users; φ is the heterogeneity, the mean L1 distance
-    of a user's label distribution from her cluster's.
+    The claim: at the flip probability α = `constant` · φ ln s, the exchange is (ε, 1/s²)-label private against the
+    learner. The row is for sampling rate θ = ε and clusters of s = 1/(φε²) users. φ is the heterogeneity: the mean L1
+    distance of a user's label distribution from her cluster's.
     """
     for phi, epsilon in ((1e-2, 0.5), (1e-3, 0.9), (1e-3, 0.25), (1e-4, 0.5), (1e-5, 0.5)):
         size = math.ceil(1.0 / (phi * epsilon**2))
@@ -135,10 +134,9 @@ def table1_exact_cases(constant: float = 4.0) -> Iterator[ClaimCase]:
 
 
 def peer_law(n: int, alpha: float, label: int) -> Law:
-    """What a user sees if she asks one of n users of her cluster: the probability of each pair (user who is asked,
-    noisy label that this user sends).
+    """The view of a user who asks one of n users: the probability of each pair (asked user, this user's noisy label).
 
-    All n users are equally likely to be asked. The target is user 0 and holds `label`; all others hold label 0.
+    All n users are equally likely to be asked. The target is user 0 and holds `label`. All others hold label 0.
 
     Args:
         alpha: α, the probability of a flip.
@@ -150,10 +148,9 @@ def peer_law(n: int, alpha: float, label: int) -> Law:
 
 
 def silent_law(theta: float, alpha: float, label: int) -> Law:
-    """What the learner sees of the target if there is no exchange and users submit their own noisy labels: the
-    probability of each pair (1 if she submits, else 0; noisy label).
+    """What the learner sees of the target if users submit their own noisy labels: the probability of each pair.
 
-    A target who does not submit gives the pair (0, 0).
+    A target who submits gives the pair (1, noisy label). A target who does not submit gives the pair (0, 0).
 
     Args:
         theta: probability to submit. alpha: probability of a flip. label: the target's label.
@@ -162,8 +159,8 @@ def silent_law(theta: float, alpha: float, label: int) -> Law:
 
 
 def hockey_stick(first: Law, second: Law, epsilon: float) -> float:
-    """δ(ε) of two laws with the same outcomes: Σ max(0, P - e^ε Q), with the laws P and Q in the order that gives the
-    larger sum.
+    """δ(ε) of two laws (distributions) with the same outcomes: Σ max(0, P - e^ε Q). P and Q are the two laws, in the
+    order with the larger sum.
     """
     growth = math.exp(epsilon)
     return max(
@@ -173,17 +170,14 @@ def hockey_stick(first: Law, second: Law, epsilon: float) -> float:
 
 
 def pure_epsilon(first: Law, second: Law) -> float:
-    """Pure ε of two laws with the same outcomes of positive probability: the largest absolute logarithm of a likelihood
-    ratio.
-    """
+    """Pure ε of two laws with the same possible outcomes: the largest absolute logarithm of a likelihood ratio."""
     return max(abs(math.log(value / second[key])) for key, value in first.items() if value > 0.0)
 
 
 def peer_delta_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of Section 5.1. Each compares the exact δ at ε = 0 of all that one peer sees with 1/s, for s users in the
-    cluster.
+    """Cases of Section 5.1. Each compares the exact δ at ε = 0 of a peer's view with 1/s, for s users in the cluster.
 
-    A peer is a user who asks one random user of her cluster and sees this user's name and noisy label.
+    A peer asks one random user of her cluster. Her view is this user's name and noisy label.
 
     Args:
         factor: multiplies 1/s; below 1 for a control, which must fail.
@@ -195,10 +189,10 @@ def peer_delta_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def peer_epsilon_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of Section 5.1. Each compares the pure ε of all that one peer sees with ln((1-α)/α), where α is the flip
+    """Cases of Section 5.1. Each compares the pure ε of a peer's view with ln((1-α)/α), where α is the flip
     probability.
 
-    A peer is a user who asks one random user of her cluster and sees this user's name and noisy label.
+    A peer asks one random user of her cluster. Her view is this user's name and noisy label.
 
     Args:
         factor: multiplies ln((1-α)/α); below 1 for a control, which must fail.
@@ -209,13 +203,14 @@ def peer_epsilon_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def subsampling_cases(pure: bool = True) -> Iterator[ClaimCase]:
-    """Yields cases of Section 5.1: without an exchange, ε at the sampling rate θ is claimed to be at least ε at θ = 1.
+    """Cases of Section 5.1 without an exchange. The claim: ε at the sampling rate θ is at least ε at θ = 1.
 
     Args:
-        pure: whether pure ε is compared; if not, δ(ε₀/2) is, as a control: it is smaller at a smaller θ.
+        pure: whether pure ε is compared. False is a control: δ at half the noisy label's ε is compared instead, and it
+        is smaller at a smaller θ.
     """
     for theta, alpha in itertools.product((0.5, 0.1, 0.001), (0.01, 0.1, 0.4)):
-        # the claim "does not lower ε" is refuted by an ε below that at θ = 1
+        # an ε below the ε at θ = 1 refutes the claim "does not lower ε"
         laws = [(silent_law(rate, alpha, 0), silent_law(rate, alpha, 1)) for rate in (theta, 1.0)]
         true, claimed = (
             pure_epsilon(p, q) if pure else hockey_stick(p, q, epsilon=local_epsilon(alpha) / 2.0) for p, q in laws

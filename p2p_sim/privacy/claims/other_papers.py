@@ -1,6 +1,4 @@
-"""Claims of other papers, on vector approximation, private logistic regression (PLR) by objective perturbation, and two
-kinds of histograms.
-"""
+"""Claims of other papers: vector approximation, private logistic regression (PLR) and two kinds of histograms."""
 
 import itertools
 import math
@@ -16,13 +14,15 @@ from p2p_sim.privacy.rivals import laplace_tail
 
 
 def vector_cases(budget_share: float = 0.5) -> Iterator[ClaimCase]:
-    """Cases of the claim that a label of K classes is ε-private if it is released as K bits: the bit of the true class
-    is 1, the others are 0, and each bit is flipped with probability 1/(1 + e^(ε/2)). Each case compares ε with the
-    exact pure ε, which is the largest log-ratio over all 2^K outputs and all pairs of labels.
+    """Cases of the claim that a label of K classes, released as K noisy bits, is ε-private.
+
+    The bit of the true class is 1, and all other bits are 0. Each bit is flipped with probability 1/(1 + e^(ε/2)). Each
+    case compares ε with the exact pure ε. The exact value is the largest log-ratio over all 2^K outputs and all pairs
+    of labels.
 
     Args:
         budget_share: the share of ε that each bit gets, 1/2 in the vector approximation paper. With a larger share the
-        claim must fail; this serves as a control.
+        claim must fail (a control).
     """
     for classes, epsilon in itertools.product((2, 3, 5, 8), (0.1, 1.0, 4.0)):
         outputs = np.array(list(itertools.product((0, 1), repeat=classes)))
@@ -44,10 +44,11 @@ class PlrParameters(NamedTuple):
 
 def plr_parameters(epsilon: float, n: int, strength: float) -> PlrParameters:
     """The noise parameter ε' and the additional regularisation Δ of private logistic regression by objective
-    perturbation. They are computed as in lines 1 to 6 of the stacking paper's Algorithm 1.
+    perturbation.
 
-    ε' = ε - ln(1 + 1/(2nλ) + 1/(16n²λ²)) and Δ = 0, if this ε' is positive; the logarithm pays for the dependence of
-    the loss's curvature on one example. Else ε' = ε/2 and Δ = 1/(4n(e^(ε/4) - 1)) - λ.
+    The formulas are lines 1 to 6 of the stacking paper's Algorithm 1. First, ε' = ε - ln(1 + 1/(2nλ) + 1/(16n²λ²)) and
+    Δ = 0. The logarithm pays for the dependence of the loss's curvature on one example. If this ε' is not positive, ε'
+    = ε/2 and Δ = 1/(4n(e^(ε/4) - 1)) - λ.
 
     Args:
         epsilon: ε, the privacy of the model. n: number of examples. strength: λ, above 0, the regularisation.
@@ -59,15 +60,15 @@ def plr_parameters(epsilon: float, n: int, strength: float) -> PlrParameters:
 
 
 def model_log_density(w: Floats, x: Floats, y: Floats, *, strength: float, noise_epsilon: float) -> Floats:
-    """Log-density (W,) at W models w, up to a constant, of the model that objective perturbation for logistic
-    regression releases.
+    """Log-density (W,), up to a constant, of the model that objective perturbation for logistic regression releases.
 
-    The released w minimises the sum of the n losses, plus n · strength · |w|²/2, plus b·w with random noise b. The map
-    from w to the noise b(w) for which w is the minimiser is a bijection. So the log-density is -ε'|b|/2 + ln det db/dw.
+    The released w minimises a sum of three terms: the n losses, n · strength · |w|²/2, and b·w with random noise b.
+    Each w is the minimiser for exactly one noise b(w). So the log-density is -ε'|b|/2 + ln det db/dw.
 
     Args:
-        w: (W, d) models. x, y: (n, d) features in the unit ball and (n,) labels ±1. strength: λ + Δ, the given plus the
-        additional regularisation. noise_epsilon: ε'; the noise b has a density proportional to e^(-ε'|b|/2).
+        w: (W, d) the models at which it is computed. x, y: (n, d) features in the unit ball and (n,) labels ±1.
+        strength: λ + Δ, the given plus the additional regularisation. noise_epsilon: ε'; the noise b has a density
+        proportional to e^(-ε'|b|/2).
     """
     n, margins = len(y), w @ (x * y[:, None]).T
     noise = -(-expit(-margins) @ (x * y[:, None]) + n * strength * w)
@@ -76,16 +77,15 @@ def model_log_density(w: Floats, x: Floats, y: Floats, *, strength: float, noise
 
 
 def plr_cases(budget: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of the claim that objective perturbation for logistic regression is ε-private. Each case compares ε with
-    the largest log-ratio that was found between two densities of the released model.
+    """Cases of the claim that objective perturbation for logistic regression is ε-private.
 
-    The data sets have one or two examples in one or two dimensions. Two data sets that are compared differ in the
-    features and the label of one example. The log-ratio is the largest on a grid of models, and so a lower bound of the
-    true largest log-ratio. So the cases can refute the claim; that it holds beyond the grid rests on the stacking
-    paper's proof.
+    Each case compares ε with a log-ratio of two densities of the released model. The log-ratio is the largest on a grid
+    of models, and so a lower bound of the true largest one. So a case can refute the claim. Beyond the grid, the claim
+    rests on the stacking paper's proof. The data sets have one or two examples in one or two dimensions. Two
+    neighbouring data sets differ in the features and the label of one example.
 
     Args:
-        budget: factor of ε', which sets the noise. With a factor above 1 the claim must fail; this serves as a control.
+        budget: factor of ε', which sets the noise. With a factor above 1 the claim must fail (a control).
     """
     # models and examples: on a line, and in 16 directions of a plane
     radii = np.geomspace(1e-3, 1e3, 60)
@@ -108,22 +108,23 @@ def plr_cases(budget: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def reported(count: int, epsilon: float, delta: float, shift: float = 1.0) -> float:
-    """The probability that a stability-based histogram with noise Lap(2/ε) reports a cell with this true count.
-
-    A cell is reported if it is not empty and its noisy count is at least (2/ε) ln(2/δ) + shift.
+    """The probability that a stability-based histogram with noise Lap(2/ε) reports a cell with this true count. A
+    reported cell is not empty, and its noisy count is at least (2/ε) ln(2/δ) + shift.
     """
     return laplace_tail(2.0 / epsilon * math.log(2.0 / delta) + shift - count, 2.0 / epsilon) if count > 0 else 0.0
 
 
 def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of the claim that a stability-based histogram is (ε, δ)-private. Each case has two cells, between which one
-    example moves, and compares δ with their exact δ(ε). Such a histogram adds Laplace noise of scale 2/ε to the counts
-    of cells that are not empty, and reports those noisy counts that reach the threshold (2/ε) ln(2/δ) + shift.
+    """Cases of the claim that a stability-based histogram is (ε, δ)-private.
 
-    All true counts here are below the threshold. There, given that a cell is reported, the law of its noisy count does
-    not depend on its true count, since Laplace tails are exponential. At larger counts the privacy loss of each cell is
-    at most ε/2. Only a cell that becomes empty costs δ. With shift = 1 this exact cost is δ/4: a cell with one example
-    is reported with this probability, an empty cell never.
+    Such a histogram adds Laplace noise of scale 2/ε to the counts of all cells that are not empty. A noisy count is
+    reported if it reaches the threshold (2/ε) ln(2/δ) + shift. Each case has two cells, between which one example
+    moves. The case compares δ with the exact δ(ε) of the two cells.
+
+    All true counts here are below the threshold. Laplace tails are exponential, so that the law (distribution) of a
+    reported noisy count does not depend on the true count. At larger counts each cell's privacy loss is at most ε/2.
+    Only a cell that becomes empty costs δ. With shift = 1 this cost is exactly δ/4: a cell with one example is reported
+    with this probability, and an empty cell never.
 
     Args:
         shift: the last term of the threshold, 1 in the paper that makes the claim.
@@ -142,13 +143,14 @@ def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def histogram_rule_cases(noise: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of the claim that the histogram rule is ε-private. In each cell of the feature space, this classifier adds
-    Laplace noise to the sum of the votes ±1/2 and decides by the sign of the result. Each case compares ε with the pure
-    ε of the decisions in two cells if one example moves between them or changes its label.
+    """Cases of the claim that the histogram rule, a classifier, is ε-private.
+
+    In each cell of the feature space the rule adds Laplace noise to the sum of the votes ±1/2. The sign of the result
+    is the cell's decision. Each case compares ε with the pure ε of the decisions in two cells. One example moves
+    between these cells or changes its label.
 
     Args:
-        noise: ε times the scale of the Laplace noise on each cell's sum of votes; it is 1 in the paper that makes the
-        claim.
+        noise: ε times the scale of the Laplace noise on a cell's sum of votes; 1 in the paper that makes the claim.
     """
     grid = np.arange(-2.0, 2.5, 0.5)
     moves = ((-0.5, -0.5), (-0.5, 0.5), (-1.0, 0.0), (1.0, 0.0), (0.5, 0.5))

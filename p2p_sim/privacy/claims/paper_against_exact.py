@@ -1,6 +1,4 @@
-"""Bounds of the learner's ε for several cluster sizes: that of the clustering paper (Esfandiari et al.), the exact one,
-the Gaussian limit, and that of a shuffler.
-"""
+"""Tables of bounds of the learner's ε: the clustering paper's (Esfandiari et al.), exact, Gaussian, of a shuffler."""
 
 import itertools
 import math
@@ -25,12 +23,11 @@ class BoundsRow:
     """Several bounds of the learner's ε at one cluster size and δ, for comparison.
 
     cluster_size, flip_prob, sampling_rate, delta: n, α, θ, δ.
-    epsilon_paper: the bound of Lemma 9; None where the lemma does not apply.
+    epsilon_paper: the bound of the clustering paper's Lemma 9. None: the lemma does not apply.
     epsilon_lower, epsilon_upper: the accountant's lower and upper bound.
-    epsilon_closed_form: the least ε for which `sufficient_flip_prob` is at most α; or ε₀, the ε of the noisy label
-    alone, if ε₀ is smaller.
+    epsilon_closed_form: the bound of an explicit formula, see `closed_form_epsilon`.
     epsilon_gaussian: the ε of the Gaussian limit for large n.
-    epsilon_shuffled_lower: ε of the shuffled noisy labels of all users, if all users but one hold the same label.
+    epsilon_shuffled_lower: ε of all users' noisy labels, shuffled, if all users but one hold the same label.
     """
 
     cluster_size: int
@@ -48,10 +45,9 @@ class BoundsRow:
 def bounds_table(
     sizes: Sequence[int] = SIZES, rates: Sequence[float] = RATES, flip_prob: float = FLIP_PROB
 ) -> list[BoundsRow]:
-    """A table of several bounds of the learner's ε at δ = 1/n², with a row for each sampling rate and cluster size n. A
-    row has the bound of Lemma 9 of the clustering paper, the accountant's lower and upper bound, the bound of an
-    explicit formula (corrected Theorem 3), the ε of the Gaussian limit for large n, and the ε of a release of all noisy
-    labels, shuffled. The defaults take about 10 s.
+    """A table of bounds of the learner's ε at δ = 1/n², with a row for each sampling rate and cluster size n.
+
+    `BoundsRow` explains the bounds. The defaults take about 10 s.
 
     Args:
         sizes: cluster sizes n. rates: sampling rates θ. flip_prob: α, by default 0.1.
@@ -78,14 +74,12 @@ def bounds_table(
 
 
 def closed_form_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, delta: float) -> float:
-    """The least ε at which an explicit formula proves that the exchange with flip probability α = `flip_prob` is (ε,
-    δ)-label private against the learner, or ε₀ if that is smaller.
+    """The least ε that the corrected Theorem 3 proves for the exchange with flip probability α, or ε₀ if ε₀ is smaller.
 
-    The formula is the corrected Theorem 3 (`sufficient_flip_prob`), which gives a sufficient flip probability for each
-    (ε, δ). ε₀ is the ε of the noisy label alone.
+    The theorem (`sufficient_flip_prob`) gives a sufficient α for each (ε, δ). ε₀ is the ε of the noisy label alone.
 
     Args:
-        cluster_size: number of users. sampling_rate: θ, the probability to submit.
+        cluster_size: number of users. flip_prob: α. sampling_rate: θ, the probability to submit.
     """
     return bisect(
         lambda epsilon: sufficient_flip_prob(cluster_size, sampling_rate, epsilon, delta) > flip_prob,
@@ -96,16 +90,16 @@ def closed_form_epsilon(cluster_size: int, flip_prob: float, sampling_rate: floa
 
 
 def limit_mu(cluster_size: int, flip_prob: float, sampling_rate: float) -> float:
-    """The μ of the Gaussian differential privacy that the exchange approaches for large n:
-    μ = (1-2α) √(θ / ((1+θ) n α(1-α))), with n the cluster size, α the flip probability and θ the sampling rate.
+    """The μ of the exchange's Gaussian limit for large n: μ = (1-2α) √(θ / ((1+θ) n α(1-α))). n is the cluster size, α
+    the flip probability and θ the sampling rate.
     """
     variance = cluster_size * flip_prob * (1.0 - flip_prob) * (1.0 + sampling_rate) / sampling_rate
     return (1.0 - 2.0 * flip_prob) / math.sqrt(variance)
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """ε of μ-GDP at δ: the root ε of Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2) = δ, or 0 if there is no positive root (Dong,
-    Roth and Su, Corollary 2.13).
+    """ε of μ-GDP at δ: the root ε of Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2) = δ. The result is 0 if there is no positive
+    root. Source: Dong, Roth and Su, Corollary 2.13.
     """
 
     def excess(epsilon: float) -> float:
@@ -119,14 +113,15 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def shuffled_epsilon(cluster_size: int, flip_prob: float, delta: float) -> float:
-    """ε at δ of all n noisy labels, shuffled, if all users but the target hold label 0: a lower bound of the largest ε
-    over all data sets.
+    """ε at δ of all n noisy labels, shuffled, if all users but the target hold label 0.
 
-    The number of noisy ones is X or X + 1, where X ~ Bin(n-1, α) is the number of noisy ones of the other users. The
-    result is the larger ε of the two directions (the target's label 0 against 1, and 1 against 0).
+    The result is a lower bound of the largest ε over all data sets. X ~ Bin(n-1, α) is the number of noisy ones of the
+    other users. The number of all noisy ones is X or X + 1. Of two directions, the target's label 0 against 1 and 1
+    against 0, the one with the larger ε counts.
     """
     others = OtherUsers(cluster_size, cluster_size - 1, 0, flip_prob).noisy_ones(math.log(delta) - 20.0).probabilities
-    # laws of the noisy ones if the target's noisy bit is 0, and if it is 1; then if her label is 0, and if it is 1
+    # Laws (distributions) of the number of noisy ones: first given the target's noisy label, 0 or 1. Then given her
+    # true label, 0 or 1.
     same, more = np.append(others, 0.0), np.insert(others, 0, 0.0)
     first, second = (1.0 - flip_prob) * same + flip_prob * more, flip_prob * same + (1.0 - flip_prob) * more
 

@@ -1,8 +1,7 @@
-"""How many peers to ask: the number, or the mixture of two numbers, with which submissions show the label of a
-cluster's majority most often.
+"""Compares how many peers a user should ask, such that submissions show the label of a cluster's majority most often.
 
-All choices satisfy the same (ε, δ). The comparison uses public values only: cluster size, θ, ε, δ and the share of the
-majority.
+The choices are single numbers and mixtures of two numbers. All choices satisfy the same (ε, δ). The comparison uses
+public values only: cluster size, θ, ε, δ and the share of the majority.
 """
 
 import itertools
@@ -21,15 +20,16 @@ from p2p_sim.privacy.exchange.majority_kernel import Kernel, MajorityKernel
 NUMBERS = (1, 3, 5, 7, 9)
 """Numbers of peers that are compared by default."""
 PARTS = (0.25, 0.5, 0.75)
-"""Shares of users who ask the smaller number of peers, for the compared mixtures of two numbers."""
+"""Shares of users who ask the smaller number of peers, in mixtures of two numbers."""
 NO_ERROR = 1e-12
-"""An error up to this value counts as none. Sums for errors leave out the smallest and the largest numbers of
-submissions, with at most this probability at each end."""
+"""An error up to this value counts as none. Sums leave out extreme numbers of submissions, up to this probability per
+end.
+"""
 
 
 @dataclass(frozen=True)
 class PeersChoice:
-    """One choice of the number of peers that a user asks, the noise that this choice needs, and the error of the
+    """One choice of the number of peers that a user asks, with the noise that it needs and the error of the
     submissions.
 
     peers: (k, probability) for each number k of peers that a user may ask. flip_prob: the smallest α of three digits
@@ -57,10 +57,11 @@ def best_peers(
     majority: float = 0.6,
     numbers: Iterable[int] = NUMBERS,
 ) -> list[PeersChoice]:
-    """Compares how many peers a user should ask: for each number of peers, and each mixture of two numbers, the
-    smallest flip probability α (to three digits) with which the exchange is (ε, δ)-private against the learner, and the
-    probability that the commoner label among a cluster's submissions is then the wrong one. The choice with the
-    smallest probability of this error comes first.
+    """Compares how many peers a user should ask. The choice with the smallest error comes first.
+
+    The choices are single numbers of peers and mixtures of two numbers. Each choice gets the smallest flip probability
+    α (to three digits) with which the exchange is (ε, δ)-private against the learner. The error is the probability that
+    the commoner label among a cluster's submissions is then the wrong one.
 
     Args:
         cluster_size: n. sampling_rate: θ. epsilon, delta: the target against the learner. majority: share of a
@@ -83,14 +84,15 @@ def best_peers(
 
 
 def missed(size: int, flip_prob: float, kernel: Kernel, sampling_rate: float, majority: float) -> float:
-    """Probability that the commoner label among a cluster's submissions is not the label that the majority of its users
-    hold; a tie counts half. The label of the majority is 1.
+    """Probability that the commoner label among a cluster's submissions is not the label of the majority of its users.
+
+    A tie counts half. The label of the majority is 1.
 
     Args:
-        size: n, users of the cluster. flip_prob: α, the probability that a user's noisy label is not her label. kernel:
-        the rule by which a user makes her submission from peers' noisy labels; it gives, for each number of ones among
-        the n noisy labels, the probability that the submission is a 1. sampling_rate: θ, the probability with which
-        each user submits. majority: share of users with the commoner label.
+        size: n, users of the cluster. flip_prob: α, the probability of a flip. kernel: the rule by which a user makes
+        her submission from peers' noisy labels. For each number of ones among the n noisy labels it gives the
+        probability of submitting a 1. sampling_rate: θ, the probability to submit. majority: share of users with the
+        commoner label.
     """
     share, _ = kernel.shares(np.arange(size + 1, dtype=np.float64), size)
     least, most = (int(scipy.stats.binom.ppf(part, size, sampling_rate)) for part in (NO_ERROR, 1.0 - NO_ERROR))
@@ -104,9 +106,9 @@ def missed(size: int, flip_prob: float, kernel: Kernel, sampling_rate: float, ma
 
 
 def noisy_ones(size: int, flip_prob: float, majority: float) -> NDArray[np.float64]:
-    """The law (n+1,) of the number of ones among a cluster's n = `size` noisy labels.
+    """The law (distribution), (n+1,), of the number of ones among a cluster's n = `size` noisy labels.
 
-    m = round(majority · n) users hold label 1, so the number of ones is distributed as Bin(m, 1-α) + Bin(n-m, α), where
+    m = round(majority · n) users hold label 1. So the number of ones is distributed as Bin(m, 1-α) + Bin(n-m, α), where
     α = `flip_prob`.
     """
     ones = round(majority * size)

@@ -18,15 +18,16 @@ def calibrate_flip_prob(
     """The smallest flip probability α with three significant digits at which the learner's (ε, δ) is certified in every
     cluster.
 
-    Bisection is correct, since at fixed ε the largest δ over data sets does not increase in α. The reason: a larger α
-    is the same as further flips after the first ones. For the target's bit, further flips are post-processing. For the
-    other users' bits, they mix over data sets; the δ of a mixture is at most the largest δ over data sets. Every
-    distinct cluster size is evaluated. Besides 0, no α below approximately 1e-6 is tried. If no α that is tried is
-    certified, the result is the α at which randomised response alone meets ε, with all its digits and of any size.
+    Bisection is correct: at fixed ε, the largest δ over data sets does not increase in α. A larger α amounts to further
+    flips after the first ones. For the target's bit, further flips are post-processing. For the other users' bits, they
+    mix over data sets. The δ of a mixture is at most the largest δ over data sets.
+
+    Every distinct cluster size is evaluated. Besides 0, no α below approximately 1e-6 is tried. If no α that is tried
+    is certified, the result is the α at which randomised response alone meets ε, unrounded and however small.
 
     Args:
-        sizes: cluster sizes, each at least 2. num_classes: K. sampling_rate: θ in (0, 1].
-        epsilon, delta: the target, ε above 0 and δ in (0, 1).
+        sizes: cluster sizes, each at least 2. num_classes: K. sampling_rate: θ in (0, 1]. epsilon, delta: the target, ε
+        above 0 and δ in (0, 1).
     """
     check_delta(delta)
     check_positive_epsilon(epsilon)
@@ -42,13 +43,14 @@ def calibrate_flip_prob(
 def smallest_flip_prob(
     certified: Callable[[float, int], bool], sizes: Iterable[int], num_classes: int, epsilon: float
 ) -> float:
-    """The smallest α with three significant digits at which a privacy target is certified in every cluster; 0 if noise
-    is not needed. If no smaller α is certified, it is the α at which randomised response alone meets ε, unrounded.
+    """The smallest α with three significant digits at which a privacy target is certified in every cluster.
+
+    The result is 0 if noise is not needed. If no smaller α is certified, the result is the α at which randomised
+    response alone meets ε, unrounded.
 
     Args:
-        certified: whether the target is certified at (α, cluster size); must stay true as α grows.
-        sizes: cluster sizes. num_classes: K.
-        epsilon: ε of the target, which randomised response alone meets at α = (K-1)/(K-1+e^ε).
+        certified: whether the target is certified at (α, cluster size); must stay true as α grows. sizes: cluster
+        sizes. num_classes: K. epsilon: ε of the target. Randomised response alone meets ε at α = (K-1)/(K-1+e^ε).
     """
     local, flip_prob, distinct = local_flip_prob(epsilon, num_classes), 0.0, sorted({int(size) for size in sizes})
     if not distinct:
@@ -64,13 +66,14 @@ def smallest_flip_prob(
 
 
 def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterable[int], epsilon: float) -> float:
-    """The least noise that suffices: the largest ε₀ of the noisy labels, to three significant digits, at which a
-    privacy target is certified in every cluster.
+    """The least noise that suffices: the largest ε₀ of the noisy labels at which a privacy target is certified in every
+    cluster.
 
-    The result is at least ε and at most max(ε, 100). Cluster sizes are tried in ascending order; if the value found so
-    far is not certified for a size, it is lowered for this size by bisection. So the result is certified for the last
-    size that lowered it. The result is certified for the other sizes, too, if a target that is certified at one ε₀ is
-    certified at every smaller one. It is the largest certified ε₀ only if every larger ε₀ misses the target.
+    The result has three significant digits. It is at least ε and at most max(ε, 100). Cluster sizes are tried in
+    ascending order. If the value found so far is not certified for a size, bisection lowers it. So the result is
+    certified for the last size that lowered it. Suppose that certification at one ε₀ implies certification at every
+    smaller ε₀. Then the result is certified for all sizes. The result is the largest certified ε₀ only if every larger
+    ε₀ misses the target.
 
     Args:
         certified: whether the target is certified at (ε₀, cluster size); must be true at every ε₀ up to ε. sizes:
@@ -120,15 +123,16 @@ def best_sampling_rate(
     utility_bound: Callable[[float, float], float],
     rates: Iterable[float] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0),
 ) -> Calibrated:
-    """The best of the given sampling rates θ, for two classes: at this θ a bound of the utility loss is smallest. The
-    caller supplies this bound as a function. At each θ the flip probability α is the smallest one certified for (ε, δ).
+    """The best of the given sampling rates θ, for two classes: the θ at which a bound of the utility loss is smallest.
+
+    The caller supplies this bound as a function. At each θ, α is the smallest flip probability certified for (ε, δ).
     The result has the best θ, its α and its bound.
 
     Args:
         sizes: cluster sizes, each at least 2. epsilon, delta: the target against the learner. utility_bound: a function
-        of (θ, α), to be minimised. An example is the bound in Theorem 4 of the clustering paper (Esfandiari et al.). It
-        has the form a/√(θn) + φ + α, with n the number of users, φ the heterogeneity of clusters, and a constant a.
-        rates: sampling rates to try, each in (0, 1].
+        of (θ, α), to be minimised. An example is the bound a/√(θn) + φ + α in Theorem 4 of the clustering paper
+        (Esfandiari et al.). There n is the number of users, φ the heterogeneity of clusters, and a a constant. rates:
+        sampling rates to try, each in (0, 1].
     """
     distinct, tried = sorted({int(size) for size in sizes}), []
     for rate in rates:
@@ -138,26 +142,22 @@ def best_sampling_rate(
 
 
 def smallest_of_three_digits(certified: Callable[[float], bool], low: float, high: float) -> float:
-    """The smallest value with three significant digits in (low, high] that is certified; `high` itself if no smaller
-    one is certified.
-
-    It is found by bisection above max(low, 1e-6). Therefore `certified` must stay true as values grow.
+    """The smallest certified value with three significant digits in (low, high]; `high` if no smaller value is
+    certified. Bisection above max(low, 1e-6) finds the value. So `certified` must stay true as values grow.
     """
     return _of_three_digits(lambda value: not certified(value), max(low, 1e-6), high).below
 
 
 def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) -> Crossing:
-    """Two neighbouring numbers with three significant digits, between which `goes_up` turns from true to false. They
-    are found by bisection.
+    """Two neighbouring numbers with three significant digits, between which `goes_up` turns from true to false, by
+    bisection.
 
-    The result has the smaller number first, under the name `above` (`goes_up` is true there, so the search went on
-    above it), then the larger one, under the name `below` (`goes_up` is false there). At the ends they may be `low` and
-    `high` themselves, which need not have three digits. If `low` has more digits, the next number above it may be
-    skipped.
+    `above` is the smaller number, where `goes_up` is true, and `below` the larger, where it is false. Each may instead
+    be an end, `low` or `high`, with more digits.
 
     Args:
-        goes_up: whether the search goes on above a value; it must turn from true to false once. It is taken to be true
-        at `low` and false at `high` without a call. low, high: the ends, above 0.
+        goes_up: whether the search goes on above a value; it must turn from true to false once. Without a call, it is
+        taken as true at `low` and false at `high`. low, high: the ends, above 0.
     """
     while True:
         # the middle on a logarithmic scale, rounded up to three digits; 1e-9 of the last digit counts as rounding error
@@ -170,8 +170,8 @@ def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) 
 
 
 def few_digits(flip_prob: float, num_classes: int) -> float:
-    """The flip probability rounded up to four significant digits, or to more digits if it would otherwise exceed
-    (K-1)/K, where K is the number of classes.
+    """The flip probability rounded up to four significant digits. More digits are kept if four digits would exceed
+    (K-1)/K. K is the number of classes.
     """
     for digits in range(4, 18):
         rounded = float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal_from_float(flip_prob))

@@ -1,9 +1,9 @@
 """Bounds of δ for a coalition with the learner, about a target whom no member of the coalition asked.
 
-Of the n users, c are members of the coalition. They asked K of the N = n-c-1 users who are neither members nor the
-target, and know the noisy bits of these K. The coalition recognises submissions that carry a member's label; these are
-no evidence of the target's label. What remains is an exchange among n-c sources (users whose noisy bits submissions may
-carry) with Bin(n-c, θ(n-c)/n) submissions.
+Of the n users, c are members of the coalition. N = n-c-1 users are neither members nor the target. The members asked K
+of these N users and know their noisy bits. The coalition recognises submissions that carry a member's label. Such
+submissions are no evidence of the target's label. What remains is an exchange among n-c sources (users whose noisy bits
+submissions may carry) with Bin(n-c, θ(n-c)/n) submissions.
 """
 
 import math
@@ -18,18 +18,16 @@ from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_epsilon, outward
 
 ENUMERATED = 40
-"""With up to this number of non-members and up to 4 members, all data sets and all that members can know are
-enumerated."""
+"""Up to this number of non-members, and up to 4 members, all data sets and all that members can know are enumerated."""
 
 
 def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, epsilon: float) -> Bracket:
-    """A lower and an upper bound of the δ(ε) of a coalition (the learner and c members of the cluster), if no member
-    asked the target. δ(ε) is the largest δ over all data sets.
+    """A lower and an upper bound of a coalition's δ(ε), the largest over all data sets, if no member asked the target.
 
-    In small clusters (up to 40 non-members and 4 members) all cases are enumerated: which other users the members
-    asked, and which noisy labels they got. The bounds then differ by rounding alone. In large clusters the lower bound
-    ignores what the members got. For the upper bound the members are told the noisy labels of c other users, and which
-    submissions carry these labels.
+    The coalition is the learner and c members of the cluster. In small clusters (up to 40 non-members and 4 members)
+    all cases are enumerated: which other users the members asked, and which noisy labels they got. The bounds then
+    differ by rounding alone. In large clusters the lower bound ignores what the members got. For the upper bound the
+    members are told the noisy labels of c other users, and which submissions carry these labels.
 
     Args:
         cluster_size: n. flip_prob: α. sampling_rate: θ. members: c. epsilon: ε.
@@ -42,16 +40,15 @@ def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, m
 
 
 def enumerable(cluster_size: int, members: int) -> bool:
-    """Whether the cluster is small enough to enumerate all that members can know; δ is then exact up to rounding."""
+    """Whether the cluster is small enough to enumerate all that members can know. δ is then exact up to rounding."""
     return cluster_size - members <= ENUMERATED and members <= 4
 
 
 class CoalitionExchanges(NamedTuple):
-    """Two exchanges, as a learner sees them, whose δ are bounds of a coalition's δ in a large cluster.
+    """Two exchanges without a coalition, whose δ are bounds of a coalition's δ in a large cluster.
 
-    forgotten: gives the lower bound; the members forget what they fetched.
-    revealed: gives the upper bound; the members know the noisy bits of c others. None if there are fewer than c
-        others.
+    forgotten: gives the lower bound; the members forget what they fetched. revealed: gives the upper bound; the members
+    know the noisy bits of c others. None: there are fewer than c others.
     """
 
     forgotten: ClusterExchange
@@ -59,17 +56,16 @@ class CoalitionExchanges(NamedTuple):
 
 
 def bracketing_exchanges(cluster_size: int, flip_prob: float, sampling_rate: float, members: int) -> CoalitionExchanges:
-    """Two exchanges without colluding users, whose δ against the learner bound the δ of a coalition if no member asked
-    the target.
+    """Two exchanges without colluding users. The two δ bound a coalition's δ if no member asked the target.
 
-    The coalition is the learner with c `members` of a large cluster. Each member asks one user, so that together they
-    learn the noisy labels of at most c others. The first exchange is for the lower bound: the members forget what they
-    got, and an exchange of n - c users remains. The second one is for the upper bound: the members know the noisy
-    labels of c other users, and an exchange of n - 2c users remains. It is None if n - 2c is below 1.
+    The coalition is the learner with c `members` of a large cluster. Each member asks one user, so that the members
+    learn at most c noisy labels. For the lower bound the members forget these labels, and an exchange of n - c users
+    remains. For the upper bound the members know the noisy labels of c other users, and an exchange of n - 2c users
+    remains. The second exchange is None if n - 2c is below 1.
 
     Args:
-        cluster_size: n. flip_prob: α. sampling_rate: θ; the rates of the two exchanges are rounded down for the lower
-        bound and up for the upper one.
+        cluster_size: n. flip_prob: α. sampling_rate: θ. The rates of the two exchanges are rounded down for the lower
+        bound and up for the upper bound.
     """
     sources, remaining = cluster_size - members, cluster_size - 2 * members
     forgotten = ClusterExchange(sources, flip_prob, sources, share_of(sampling_rate, sources, cluster_size, up=False))
@@ -82,9 +78,8 @@ def bracketing_exchanges(cluster_size: int, flip_prob: float, sampling_rate: flo
 def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, delta: float) -> float:
     """An upper bound of the coalition's ε at δ over all data sets, if no member asked the target.
 
-    For the bound, the noisy bits of c others, and which submissions carry these bits, are revealed to the members. This
-    reveals at least what the members know, since by asking they learn at most c bits. The bound is ε₀, the ε of the
-    noisy label alone, if there are fewer than c others.
+    For the bound, the members are told the noisy bits of c others, and which submissions carry these bits. By asking,
+    members learn no more than c bits. With fewer than c others, the bound is ε₀, the ε of the noisy label alone.
 
     Args:
         cluster_size: n. flip_prob: α. sampling_rate: θ. members: c, 0 to n-1. delta: δ in (0, 1).
@@ -94,15 +89,15 @@ def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, m
 
 
 def known_law(others: int, cluster_size: int, members: int) -> Floats:
-    """Pr[K = k] for k = 0..min(c, others), where K is how many different non-members the c `members` asked, given that
-    no member asked the target.
+    """Pr[K = k] for k = 0..min(c, others), given that no member asked the target.
 
-    others: number of non-members besides the target. Each member asks one user, who may be a member.
+    K is how many different non-members the c `members` asked. others: number of non-members besides the target. Each
+    member asks one user, who may be a member.
     """
     law = np.zeros(min(members, others) + 1)
     fetched = np.arange(len(law))
     law[0] = 1.0
-    # each member asks a member, or somebody whose bit is already known, or another user, whose bit is not yet known
+    # Each member asks a member, a user whose bit is already known, or a user whose bit is not yet known.
     for _ in range(members):
         repeated = law * ((cluster_size - 1 - others + fetched) / (cluster_size - 1))
         repeated[1:] += (law * ((others - fetched) / (cluster_size - 1)))[:-1]
@@ -111,16 +106,16 @@ def known_law(others: int, cluster_size: int, members: int) -> Floats:
 
 
 def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float) -> Bracket:
-    """A lower and an upper bound of the δ(ε) of c `members` who collude with the learner, if no member asked the
-    target; the two differ by rounding alone.
+    """A lower and an upper bound of the δ(ε) of c `members` and the learner, if no member asked the target.
 
-    All data sets are enumerated, and in each of them all cases of what the members can know: which noisy labels of
-    other users they got. The δ of a data set is the mean over its cases, and the largest δ is taken.
+    The bounds differ by rounding alone. All data sets are enumerated. In each data set, the cases are what the members
+    can know: which noisy labels of other users they got. The δ of a data set is the mean over its cases. The largest δ
+    is taken.
 
-    Rounding, with u = 2^-53: the probability of a case is a product of the probability of how many users the members
-    asked (off by 4u for each member), a ratio of whole numbers, and two probabilities from binomial laws with at most 5
-    values each. A data set has up to 55 cases, whose terms are summed. 2e-13 is more than the relative error of this
-    mean.
+    Rounding, with u = 2^-53. The probability of a case is a product of four factors. First comes the probability of how
+    many users the members asked (off by 4u for each member). Second comes a ratio of whole numbers. The last two are
+    probabilities from binomial laws with at most 5 values each. A data set has up to 55 cases, whose terms are summed.
+    2e-13 is more than the relative error of this mean.
 
     Args:
         n: cluster size. alpha: flip probability α. theta: sampling rate θ. members: c, at most 4.
@@ -151,13 +146,10 @@ class Knowledge(NamedTuple):
 
 
 def _knowledge(n: int, alpha: float, members: int, ones: int) -> Knowledge:
-    """All cases of what c `members` may learn of other users by asking them, with their probabilities, if no member
-    asked the target.
+    """All cases of what c `members` may learn by asking other users, with probabilities, if no member asked the target.
 
-    A case has three numbers: how many users with label 0 have a noisy label that the members know, how many with label
-    1, and how many of these noisy labels are 1. The result lists, for each case, the other users as the members then
-    see them (how many of each label still have an unknown noisy label, and how many known noisy labels are 1), and the
-    probability of the case.
+    A case has three numbers. Two are the numbers of users with label 0, and with label 1, whose noisy label the members
+    know. The third says how many of the known noisy labels are 1.
 
     Args:
         n: cluster size. alpha: α. ones: how many of the n-c-1 users who are neither members nor the target hold label
@@ -165,8 +157,8 @@ def _knowledge(n: int, alpha: float, members: int, ones: int) -> Knowledge:
     """
     sources, others = n - members, n - members - 1
     worlds, weights = [], []
-    # members know the bits of K = `fetched` others; `label_ones` of these users hold label 1, and `known_ones` of these
-    # bits are 1
+    # Members know the bits of K = `fetched` others. `label_ones` of these users hold label 1. `known_ones` of these
+    # bits are 1.
     for fetched, chance in enumerate(known_law(others, n, members)):
         for label_ones in range(max(0, fetched - (others - ones)), min(fetched, ones) + 1):
             label_zeros = fetched - label_ones

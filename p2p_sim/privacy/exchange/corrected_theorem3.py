@@ -7,24 +7,25 @@ from p2p_sim.privacy.bound import plain_arguments
 
 @plain_arguments
 def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float, delta: float) -> float:
-    """A flip probability α* such that the exchange is (ε, δ)-label-private against the learner for all α in [α*, 1/2]
-    and all labels.
+    """A flip probability α* that suffices: for all α in [α*, 1/2] and all labels, the exchange is (ε, δ)-label-private
+    against the learner.
 
-    It is an explicit formula, whose value is at least the smallest such α. δ(ε) has two directions: the divergence of
-    what the learner sees under the target's label 1 from that under her label 0, and the reverse. A theorem gives
-    conditions on α for each direction. The first condition is for one direction, in data sets in which all other users
-    hold the same label. Let s = ln(1 + ε/θ), Γ = (θ+ε)s - ε, η = ε - 1 + e^-ε, Λ = ln(1/δ) + Γ + 2ε and q = αe^ε. Γ
-    comes from the random choice of peers, and η from the flips. The condition is
+    α* has an explicit formula; a smaller α may suffice, too. δ(ε) has two directions: what the learner sees under the
+    target's label 1 against her label 0, and the reverse. A theorem gives conditions on α for each direction. The first
+    condition is for one direction, in data sets in which all other users hold the same label. Let q = αe^ε, s = ln(1 +
+    ε/θ), Γ = (θ+ε)s - ε and η = ε - 1 + e^-ε. Γ comes from the random choice of peers, and η from the flips. Let Λ =
+    ln(1/δ) + Γ + 2ε. The condition is
 
     q ((1-q) Γ + e^(-sq) η) >= Λ/n.
 
-    It is met by α = (2Λ/n) e^-ε / (A + sqrt(A² - 4BΛ/n)), with A = Γ + η and B = Γ + sη. To leading order in ε this α
+    With A = Γ + η and B = Γ + sη, it is met by α = (2Λ/n) e^-ε / (A + sqrt(A² - 4BΛ/n)). To leading order in ε this α
     is 2 ln(1/δ) θ / ((1+θ) n ε²), as in the Gaussian limit. Further conditions are for data sets in which both labels
-    are frequent, and for the other direction of δ; `docs/theorem.md` has these conditions and the proof.
+    are frequent, and for the other direction. `docs/theorem.md` has these conditions and the proof.
 
-    If this α fails a further condition, a second, larger α is tried. If that fails too or is not below 1/(1+e^ε), or if
-    n is below 4, ε above 30 or ε below θ/10,000, the result is 1/(1+e^ε), slightly rounded up, at which the noise alone
-    suffices. If δ >= θ, 0 is returned, since the target's label is seen with probability at most θ.
+    If this α fails a further condition, a second, larger α is tried. If the second α fails too, or is not below
+    1/(1+e^ε), the result is 1/(1+e^ε), slightly rounded up. There the noise alone suffices. The result is also
+    1/(1+e^ε) if n is below 4, ε above 30 or ε below θ/10,000. If δ >= θ, the result is 0: the target's label is seen
+    with probability at most θ.
 
     Args:
         cluster_size: n, at least 1. sampling_rate: θ in (0, 1]. epsilon: target ε, above 0. delta: target δ in (0, 1).
@@ -38,7 +39,8 @@ def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float
         return 0.0
     local = math.exp(-epsilon) / (1.0 + math.exp(-epsilon)) * (1.0 + 1e-14 * (1.0 + epsilon))
     local = min(max(local, 1e-300), 0.5)
-    # here the α of the noise alone is small anyway, or rounding would spoil the differences below
+    # The theorem needs n >= 4. At a large ε the α of the noise alone is small anyway. At a small ε rounding would spoil
+    # the differences below.
     if cluster_size < 4 or epsilon > 30.0 or epsilon < 1e-4 * sampling_rate:
         return local
     target = _Target(cluster_size, sampling_rate, epsilon, math.log(1.0 / delta))
@@ -46,8 +48,8 @@ def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float
 
 
 class _Target:
-    """The conditions of the corrected Theorem 3 for one cluster and one target (ε, δ); letters are as in
-    `sufficient_flip_prob`.
+    """The conditions of the corrected Theorem 3 for one cluster and one (ε, δ). `sufficient_flip_prob` explains the
+    letters.
     """
 
     def __init__(self, n: int, theta: float, epsilon: float, log_inverse_delta: float) -> None:
@@ -55,21 +57,18 @@ class _Target:
         self.s = math.log1p(epsilon / theta)
         # Γ: what the random choice of peers contributes for each expected noisy label 1
         self.gamma = (theta + epsilon) * self.s - epsilon
-        # η: what the flips contribute; in the other direction they contribute 1 - e^-b - b e^-ε with b = θε/(θ+ε)
+        # η: what the flips contribute. In the other direction they contribute 1 - e^-b - b e^-ε, with b = θε/(θ+ε).
         self.eta = epsilon + math.expm1(-epsilon)
         b = theta * epsilon / (theta + epsilon)
         self.eta_down = -math.expm1(-b) - b * math.exp(-epsilon)
 
     def candidates(self) -> list[float]:
-        """Two flip probabilities α at which to try the conditions of the theorem, ascending; infinite where there is no
+        """Two flip probabilities α at which to try the theorem's conditions, ascending; infinite where there is no
         solution.
 
-        δ(ε) is the larger of two divergences, which the theorem bounds separately: that of what the learner sees under
-        the target's label 1 from that under her label 0, and the reverse. At the first α the bound of the first
-        divergence is at most δ, for data sets in which all other users hold the same label. Let α' be a flip
-        probability at which the bound of the second divergence is at most δ for these data sets. The second value
-        returned is the larger of the first α and α'. Whether the other conditions of the theorem hold there is not
-        checked.
+        The theorem bounds the two directions of δ(ε) separately. Take data sets in which all other users hold the same
+        label. At the first α the bound of the first direction is at most δ. Let α' do the same for the second
+        direction. The second value is the larger of the first α and α'. Other conditions are not checked here.
         """
         n, s, gamma, eta, shrink = self.n, self.s, self.gamma, self.eta, math.exp(-self.epsilon)
         up = _smaller_root(gamma + eta, gamma + s * eta, (self.log_inverse_delta + gamma + 2 * self.epsilon) / n)
@@ -78,27 +77,28 @@ class _Target:
         return [up * shrink, max(up * shrink, down)]
 
     def met(self, alpha: float) -> bool:
-        """Whether all conditions of the theorem hold at the flip probability α: then the exchange is (ε,
-        δ)-label-private against the learner for all labels.
+        """Whether all conditions of the theorem hold at α. Then the exchange is (ε, δ)-label-private against the
+        learner.
 
-        δ(ε) has two directions: views (all that the learner sees) that are likelier if the target's label is 1, and
-        views that are likelier if it is 0. Each direction has its own conditions. For the second there are two sets of
-        conditions, of which one must hold.
+        Each of the two directions has its own conditions. The second direction has two sets of conditions, of which one
+        must hold.
         """
         return self.upwards(alpha) and (self.downwards(alpha) or self.starved(alpha))
 
     def upwards(self, alpha: float) -> bool:
-        """Whether two conditions hold at α that together prove a δ(ε) of at most δ in one direction: for views that are
-        likelier if the target's label is 1 than if it is 0.
+        """Whether the theorem bounds the first direction by δ at α: views that are likelier under the target's label 1.
 
-        Labels are named so that at most half of the others hold 1. The conditions say that a proved lower bound of -ln
-        δ(ε) is large enough. This bound has two parts: K(J) from the random choice of peers, if about J of the n noisy
-        labels are 1, and F from the flips. The first condition is for data sets in which no other user holds 1, the
-        second for those in which half of the others do; this suffices, as the bound is concave in between.
+        A view is all that the learner sees. Labels are named so that at most half of the others hold 1. The conditions
+        say that a proved lower bound of -ln δ(ε) is large enough. This bound has two parts. K(J) comes from the random
+        choice of peers if about J of the n noisy labels are 1. F comes from the flips. (U0) is for data sets in which
+        no other user holds 1. (U1) is for data sets in which half of the others hold 1. These two suffice, as the bound
+        is concave in between.
 
-        With n users, q = αe^ε, s = ln(1 + ε/θ), Γ = (θ+ε)s - ε, η = ε - 1 + e^-ε, K(J) = J(1 - J/n)Γ and F = n q
-        e^(-sq) η, the conditions (U0) and (U1) of `docs/theorem.md` are n q (1-q) Γ + F >= ln(1/δ) + Γ + 2ε and
-        K((n+1)(1+q)/2 - 2) + F (1 - s(1-q))/2 >= ln(1/δ) + 2ε.
+        Let q = αe^ε, s = ln(1 + ε/θ), Γ = (θ+ε)s - ε and η = ε - 1 + e^-ε. Let K(J) = J(1 - J/n)Γ and F = n q e^(-sq)
+        η. Then, as in `docs/theorem.md`, the conditions are
+
+            (U0)  n q (1-q) Γ + F >= ln(1/δ) + Γ + 2ε
+            (U1)  K((n+1)(1+q)/2 - 2) + F (1 - s(1-q))/2 >= ln(1/δ) + 2ε
         """
         n, s, gamma = self.n, self.s, self.gamma
         q = alpha * math.exp(self.epsilon)
@@ -108,17 +108,15 @@ class _Target:
         return n * q * (1.0 - q) * gamma + flips >= need + gamma and far >= need
 
     def downwards(self, alpha: float) -> bool:
-        """Whether two conditions hold at α that together prove a δ(ε) of at most δ in one direction: for views that are
-        likelier if the target's label is 0 than if it is 1.
+        """Whether the theorem bounds the second direction by δ at α: views that are likelier under the target's label
+        0.
 
-        Labels are named so that at most half of the others hold 1. The conditions say that a proved lower bound of -ln
-        δ(ε) is large enough. This bound has two parts: K(J) from the random choice of peers, if about J of the n noisy
-        labels are 1, and G from the flips. The first condition is for data sets in which no other user holds 1, the
-        second for those in which half of the others do; this suffices, as the bound is concave in between.
+        (D0) and (D1) are for the data sets of (U0) and (U1) in `upwards`. G comes from the flips, like F there. Let r =
+        αe^-ε, Γ = (θ+ε) ln(1 + ε/θ) - ε, K(J) = J(1 - J/n)Γ, b = θε/(θ+ε) and G = n α (1 - e^-b - b e^-ε). Then, as in
+        `docs/theorem.md`, the conditions are
 
-        With n users, r = αe^-ε, Γ = (θ+ε) ln(1 + ε/θ) - ε, K(J) = J(1 - J/n)Γ, b = θε/(θ+ε) and G = n α (1 - e^-b - b
-        e^-ε), the conditions (D0) and (D1) of `docs/theorem.md` are K(n r + 1) + G >= ln(1/δ) + ε and K((n+1)(1+r)/2) +
-        G/2 >= ln(1/δ) + ε.
+            (D0)  K(n r + 1) + G >= ln(1/δ) + ε
+            (D1)  K((n+1)(1+r)/2) + G/2 >= ln(1/δ) + ε
         """
         q = alpha * math.exp(-self.epsilon)
         need = self.log_inverse_delta + self.epsilon
@@ -127,15 +125,17 @@ class _Target:
         return self._sampled(self.n * q + 1.0) + flips >= need and far >= need
 
     def starved(self, alpha: float) -> bool:
-        """Whether the condition of a second proof holds at α. It proves a δ(ε) of at most δ for views that are likelier
-        if the target's label is 0 than if it is 1.
+        """Whether a second proof bounds the second direction by δ at α: views that are likelier under the target's
+        label 0.
 
         If few other users hold label 1, such a view takes more submissions than arrive, except with a small
-        probability. If many do, the random choice of peers hides the target. The fraction c separates the two cases.
+        probability. If many hold label 1, the random choice of peers hides the target. The fraction c separates the two
+        cases.
 
-        Let n be the number of users, r = αe^-ε, Λ = ln(1/δ) + ε, Γ = (θ+ε) ln(1 + ε/θ) - ε, K(J) = J(1 - J/n)Γ, c =
-        2Λ/(nΓ) and x = (1 - c - r - 1/n)ε. The condition (S) of `docs/theorem.md` has three parts, which must all hold:
-        c <= 1/2; K((n+1)(1+r)/2) >= Λ; and either x > 1, or both x > θ and n (x ln(x/θ) - x + θ) >= Λ.
+        Let r = αe^-ε, Λ = ln(1/δ) + ε, Γ = (θ+ε) ln(1 + ε/θ) - ε and K(J) = J(1 - J/n)Γ. Let c = 2Λ/(nΓ) and x = (1 - c
+        - r - 1/n)ε. The condition (S) of `docs/theorem.md` has three parts, which must all hold:
+
+            c <= 1/2;  K((n+1)(1+r)/2) >= Λ;  x > 1, or x > θ with n (x ln(x/θ) - x + θ) >= Λ
         """
         n, q = self.n, alpha * math.exp(-self.epsilon)
         need = self.log_inverse_delta + self.epsilon
@@ -146,11 +146,11 @@ class _Target:
         return x > 1.0 or (x > self.theta and n * (x * math.log(x / self.theta) - x + self.theta) >= need)
 
     def _sampled(self, ones: float) -> float:
-        """J(1 - J/n)Γ, a term of the theorem's lower bound of -ln δ(ε): what the random choice of peers contributes if
-        approximately J = `ones` of the n noisy labels are 1. It comes from a Chernoff bound for the number of ones
-        among the submissions.
+        """K(J) = J(1 - J/n)Γ for J = `ones`: what the random choice of peers adds to the theorem's lower bound of -ln
+        δ(ε).
 
-        Γ = (θ+ε) ln(1 + ε/θ) - ε is a constant of the target ε and the sampling rate θ.
+        Approximately J of the n noisy labels are 1. A Chernoff bound for the number of ones among the submissions gives
+        this term. Γ = (θ+ε) ln(1 + ε/θ) - ε is a constant.
         """
         return ones * (1.0 - ones / self.n) * self.gamma
 

@@ -3,22 +3,22 @@
 *Sources* are the users whose noisy bits may be submitted. A *view* is what the learner sees: t submissions, of which k
 are ones.
 
-**Sums over some values of X only.** A sum over X may be evaluated at some values of X only. How far apart may these
-values be? Let X be the number of noisy ones among N others. Let G be an event of the learner's view given t
-submissions; its probability is Σ_x f(x), with f(x) = Pr[X = x and G]. Suppose that h f(x) is summed over the multiples
-x of a whole number h only. Let φ(w) = E[e^(iwX); G]. Then the error is Σ φ(2πj/h) over j = 1..h-1. The reason is that
-the sum over j = 0..h-1 of e^(2πijx/h) is h at the multiples of h and 0 elsewhere.
+**Sums over some values of X only.** Let X be the number of noisy ones among N others. Let G be an event of the
+learner's view given t submissions. Its probability is Σ_x f(x), with f(x) = Pr[X = x and G]. To save time, h f(x) is
+summed over the multiples x of a whole number h only. Let φ(w) = E[e^(iwX); G]. The sum over j = 0..h-1 of e^(2πijx/h)
+is h at the multiples of h and 0 elsewhere. So the error is Σ φ(2πj/h) over j = 1..h-1. How large may h be?
 
-A user is *fetched* if a submission carries her label. Given who is fetched, G depends on the noisy bits of the fetched
-users alone. With S sources, q = (1-1/S)^t is the probability that a user is not fetched. If she is not, her bit
-multiplies φ by 1-α + αe^(iw) or α + (1-α)e^(iw), where α is the flip probability. Both factors have the modulus
-r = √(1 - 4α(1-α) sin²(w/2)). Hence |φ| <= E[r^U], where U is the number of users who are not fetched. Take a random set
-that holds each user independently with probability 1-r. Then r^U is the probability that all members of this set are
-fetched. All members of a fixed set of j users are fetched with probability at most (1-q)^j. This follows by induction
-over j. Given that a further user is not fetched, each submission falls on the set with probability j/(S-1) in place of
-j/S, so that the probability to fetch the whole set is no smaller. Hence, given that the further user is fetched, this
-probability is no larger. So E[r^U] <= (1 - (1-r)q)^N <= exp(-N q (1-r)), and 1-r >= 2α(1-α) sin²(w/2). The largest of
-the h-1 terms has w = 2π/h.
+A user is *fetched* if a submission carries her label. With S sources, q = (1-1/S)^t is the probability that a user is
+not fetched. Given who is fetched, G depends on the noisy bits of the fetched users alone. With flip probability α, the
+bit of a user who is not fetched multiplies φ by 1-α + αe^(iw) or α + (1-α)e^(iw). Both factors have the modulus r = √(1
+- 4α(1-α) sin²(w/2)). Hence |φ| <= E[r^U], where U is the number of users who are not fetched.
+
+Take a random set that holds each user independently with probability 1-r. Then r^U is the probability that all members
+of this set are fetched. For a fixed set of j users this probability is at most (1-q)^j, by induction over j: Let a
+further user not be fetched. Then each submission falls on the set with probability j/(S-1) in place of j/S, and the
+whole set is fetched with no smaller probability. Hence, given that the further user is fetched, this probability is no
+larger. So E[r^U] <= (1 - (1-r)q)^N <= exp(-N q (1-r)), and 1-r >= 2α(1-α) sin²(w/2). The largest of the h-1 terms has w
+= 2π/h.
 """
 
 import math
@@ -45,37 +45,37 @@ from p2p_sim.privacy.exchange.majority_kernel import Kernel, Shares
 from p2p_sim.privacy.randomized_response import Coefficients
 
 _FURTHER = 12.0
-"""A window of k, the number of ones among t submissions, leaves out a probability whose ln is `log_tail` minus this
-number, so that normalising changes little."""
+"""A window of k, the number of ones among t submissions, leaves out a probability of e^(`log_tail` - this number). So
+normalising changes little.
+"""
 _CELLS = 1_000_000
 """Approximately how many binomial probabilities are computed in one array."""
 _UNSCALED = 4.0
-"""If the sum of a column of binomial probabilities is at most this number times the column's length, the weights are
-divided by the sum, and not the column.
-
-Underflow of the weights may grow by this factor."""
+"""A column of binomial probabilities is divided by its sum if the sum exceeds this number times the column's length.
+Otherwise the weights are divided by the sum. Underflow of the weights may grow by this factor.
+"""
 _TOGETHER = 150_000
-"""If there are fewer values than this, all t are computed in one array, however different their windows are. This
-affects only speed."""
+"""With fewer values than this, all t are computed in one array, whatever their windows. This affects only speed."""
 _BELOW = 16.0
-"""Summing over some values of X only has an error whose ln is at most `log_tail` minus this number. This error is small
-against the error of a truncation."""
+"""Summing over some values of X only has an error of at most e^(`log_tail` - this number). This error is small beside
+the error of a truncation.
+"""
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class OtherUsers:
-    """The sources besides the target, as an observer knows them: the bits that she does not know hide the target's bit.
+    """The sources besides the target, as an observer knows them. Bits that she does not know hide the target's bit.
 
     A submission carries the noisy bit of one of the S sources, each with probability 1/S. The observer does not know
-    the noisy bits of `zeros` others with label 0 and `ones` others with label 1; all further bits are known.
+    the noisy bits of `zeros` others with label 0 and `ones` others with label 1. She knows all further bits.
 
     Args:
         sources: S, at least 1 + zeros + ones + known_ones.
-        zeros, ones: how many others with unknown noisy bits have the true label 0, and how many the true label 1.
+        zeros, ones: how many others with unknown noisy bits hold label 0, and how many hold label 1.
         flip_prob: α in [0, 1/2].
         known_ones: number of others whose noisy bit is known to be 1.
-        kernel: how a submission depends on the noisy ones; None: it is the noisy bit of one source.
+        kernel: how a submission depends on the noisy ones. None: it is the noisy bit of one source.
     """
 
     sources: int
@@ -86,36 +86,35 @@ class OtherUsers:
     kernel: Kernel | None = None
 
     def shares(self, noisy: Floats) -> Shares:
-        """The probability that a submission is a 1, and the probability that it is a 0: two arrays, with an entry for
-        each entry of `noisy`. With S users whose labels can be submitted these are x/S and (S - x)/S for x = `noisy`,
-        unless the exchange has another rule by which submissions depend on the noisy labels, such as a majority of
+        """The probabilities that a submission is a 1, and that it is a 0: two arrays, with an entry for each entry of
+        `noisy`.
+
+        For S sources and x = `noisy` these are x/S and (S - x)/S. A kernel has another rule, such as a majority of
         several.
 
         Args:
-            noisy: (J,) numbers of ones among the noisy labels of all these users, the target among them.
+            noisy: (J,) numbers of ones among the noisy labels of all sources, the target among them.
         """
         if self.kernel is None:
             return Shares(noisy / self.sources, (self.sources - noisy) / self.sources)
         return self.kernel.shares(noisy, self.sources)
 
     def noisy_ones(self, log_tail: float, step: int = 1) -> "NoisyOnes":
-        """The law of X, how many users besides the target have the noisy label 1, near the mean of X, at multiples of
-        `step` only; also bounds of the rounding errors of the probabilities.
+        """The law (distribution) of X near its mean, at multiples of `step` only, with bounds of the rounding errors.
 
-        X = known_ones + ones - Bin(ones, α) + Bin(zeros, α). Here `ones` and `zeros` are how many other users with
-        label 1, and how many with label 0, have a noisy label that the learner does not know; known_ones is the number
-        of known noisy labels that are 1. The probabilities are Pr[X = x], not multiplied by `step`. Flips among the
-        ones are counted, since 1-α would be rounded.
+        X is the number of users besides the target with the noisy label 1: known_ones + ones - Bin(ones, α) +
+        Bin(zeros, α). Flips among the ones are counted, since 1-α would be rounded. The probabilities are Pr[X = x],
+        not multiplied by `step`.
 
-        The relative error comes from three steps; u = 2^-53. First, the two binomial laws, each on K values k. The
-        products for two values k and k' share all roundings except those of the steps between k and k', which are at
-        most 6u|k-k'|. Normalising divides the value at k by the sum over all k', and E|k'-mean| is at most the standard
-        deviation. So the error at k is at most 6u (the largest |k-mean| + the deviation) + (K+2)u, which here is less
+        The relative error comes from three steps; u = 2^-53. First come the two binomial laws, each on K values k. The
+        products for values k and k' share all roundings except in the steps between k and k', which add at most
+        6u|k-k'|. Normalising divides the value at k by the sum over all k'. E|k'-mean| is at most the standard
+        deviation. So the error at k is at most 6u (the largest |k-mean| + the deviation) + (K+2)u. Here this is less
         than (K+1) · 16u. Second, the convolution of the two laws, on L and L' values, keeps their relative errors and
         adds (min(L, L') + 1)u. Third, underflow changes each value by at most 2L + 2L' + min(L, L') times 2^-1074.
 
         Args:
-            log_tail: values too far from the mean are left out; their probability is at most 6 exp(log_tail). -inf: no
+            log_tail: values too far from the mean are left out. Their probability is at most 6 exp(log_tail). -inf: no
             value is left out. step: above 1, only multiples of it are computed, which saves time.
         """
         alpha, laws, error = self.flip_prob, [], 0.0
@@ -126,7 +125,7 @@ class OtherUsers:
             reach = max(mean - low, high - mean) + math.sqrt(variance) + 2.0
             error += (6.1 * reach + (high - low + 3)) * UNIT
             laws.append((low, binomial_pmf(low, high, users, alpha)))
-        # the error that the convolution of the two laws adds, and the values of X that the convolution covers
+        # the error that the convolution of the two laws adds, and the values of X that it covers
         (first, flipped), (low, risen) = laws
         shorter, longer = sorted((flipped[::-1], risen), key=len)
         error, tiny = error + (len(shorter) + 1) * UNIT, 3 * (len(shorter) + len(longer))
@@ -149,9 +148,8 @@ class OtherUsers:
 class NoisyOnes:
     """The law of X, the number of noisy ones among all sources except the target, on values a fixed step apart.
 
-    first: the smallest value. probabilities: (J,) probabilities of this and the next values, each a step apart.
-    error: relative error of each probability. tiny: absolute error of each probability by underflow, in units of
-    2^-1074.
+    first: the smallest value. probabilities: (J,) probabilities of this and the next values, each a step apart. error:
+    relative error of each probability. tiny: absolute error of each probability by underflow, in units of 2^-1074.
     """
 
     first: int
@@ -171,11 +169,10 @@ class Spacing(NamedTuple):
 
 
 def spacing(world: OtherUsers, submissions: int, log_tail: float) -> Spacing:
-    """The largest h for which it is enough to sum over every h-th value of X, how many other users have the noisy label
-    1, and to multiply by h.
+    """The largest h for which a sum over every h-th value of X, multiplied by h, is accurate enough.
 
-    Skipping the other values saves time where the law of X is smooth. The probability of any event is then off by at
-    most exp(log_tail - 16). The result has h and a bound of this error.
+    X is how many other users have the noisy label 1. Skipping values saves time where the law of X is smooth. The
+    probability of any event is then off by at most exp(log_tail - 16). The result has h and a bound of this error.
 
     Args:
         world: the users besides the target. submissions: the largest number t of submissions. log_tail: ln of the
@@ -184,7 +181,7 @@ def spacing(world: OtherUsers, submissions: int, log_tail: float) -> Spacing:
     requests = 1 if world.kernel is None else world.kernel.requests
     if requests is None or math.isinf(log_tail) or world.sources == 1:
         return Spacing(1, 0.0)
-    # |φ(2π/h)| <= exp(-decay sin²(π/h)), decay = 2 N q α (1-α), q the probability that a user is not fetched
+    # |φ(2π/h)| <= exp(-decay sin²(π/h)), decay = 2 N q α (1-α). q is the probability that a user is not fetched.
     fetched_not = math.exp(submissions * requests * math.log1p(-1.0 / world.sources))
     decay = 2.0 * (world.zeros + world.ones) * fetched_not * world.flip_prob * (1.0 - world.flip_prob)
     # solve ln h - decay sin²(π/h) = log_tail - 16 for h: at first without ln h, then with ln of the previous h
@@ -203,13 +200,12 @@ def spacing(world: OtherUsers, submissions: int, log_tail: float) -> Spacing:
 
 @dataclass(frozen=True)
 class DirectViews:
-    """Tables of the probabilities of all that the learner may see: a row for each view, a column for each data set. δ
-    is a sum over their rows.
+    """Tables of the probabilities of all views: a row for each view, a column for each data set. δ is a sum over rows.
 
-    A view is (t submissions, k ones among them). a, b: (R, M) the view's probability given t, if the target's noisy bit
-    is 0 and if it is 1. lower, upper: (R,) weights of the row's t in the lower and in the upper bound of δ. slack:
-    relative error of a and b. tiny: their absolute error by underflow. lost: probability of views left out, added to
-    the upper bound of δ. missed: error of a sum of a or of b, because values of X are left out; it widens both bounds.
+    A view is t submissions with k ones. a, b: (R, M) the view's probability given t, if the target's noisy bit is 0,
+    and if it is 1. lower, upper: (R,) weights of the row's t in the lower and in the upper bound of δ. slack: relative
+    error of a and b. tiny: absolute error of a and b by underflow. lost: probability of left-out views, added to the
+    upper bound of δ. missed: error of a sum of a or of b, because values of X are left out. It widens both bounds.
     """
 
     a: Floats
@@ -223,26 +219,24 @@ class DirectViews:
 
     @staticmethod
     def of(worlds: Sequence[OtherUsers], submissions: SubmissionCounts, sparse: bool = False) -> "DirectViews":
-        """Tables of the probabilities of all views, t submissions with k ones among them, in each of the given data
-        sets, for every t of `submissions`.
+        """Tables of the probabilities of all views in each of the given data sets, for every t of `submissions`.
 
-        The probability of a view given t is Σ_j Bin(k; t, j/S) Pr[X = j]. S is the number of users whose noisy labels
-        can be submitted, and X the number of ones among the noisy labels of the users besides the target. There is no
-        row for t = 0, where nothing is seen.
+        A view is t submissions with k ones. Its probability given t is Σ_j Bin(k; t, j/S) Pr[X = j]. S is the number of
+        sources, and X the number of ones among the others' noisy labels. At t = 0 nothing is seen, and there is no row.
 
-        Four kinds of errors are computed and kept in the result, as fields of these names; u = 2^-53, and exp(log_tail)
-        is the probability that `submissions` allow to leave out. `lost`: values of k are left out with a probability
-        below 2 exp(log_tail). `missed`: values of X are left out, too; normalising makes the rest too large by as much.
-        `slack`: with K values of k and J values of j, the relative error of a row has these parts: 16(K+1)u of the
-        binomials, the error of Pr[X = j], (J+1)u for the sum, and 4(K+1) times the error of a kernel, if there is one.
-        `tiny`: underflow adds at most 2h (K + s (s + 4K)) times 2^-1074. Here s - 2 is the underflow of X in this unit,
-        which is at least J; 4K bounds the sums by which weights are divided; h is the step of `sparse`, else 1.
+        The fields of the result hold four kinds of errors. Let u = 2^-53; exp(log_tail) is the probability that
+        `submissions` allow to leave out. `lost`: values of k are left out with a probability below 2 exp(log_tail).
+        `missed`: values of X are left out, too. Normalising makes the rest too large by as much. `slack`: a row with K
+        values of k and J values of j has a relative error of four parts. The binomials add 16(K+1)u, Pr[X = j] adds its
+        error, the sum adds (J+1)u, and a kernel adds 4(K+1) times its error. `tiny`: underflow adds at most 2h (K + s
+        (s + 4K)) times 2^-1074. Here s - 2 is the underflow of X in this unit, which is at least J. 4K bounds the sums
+        by which weights are divided. h is the step of `sparse`, else 1.
 
         Args:
             worlds: the users besides the target in each data set, all with the same S. submissions: the numbers t, with
-            their weights. sparse: sum over multiples of a number h only, and multiply by h, which is faster; all data
-            sets must have equally many users with unknown noisy labels. A probability is then off by what is skipped,
-            and by h times what is left out of X; therefore only exp(log_tail)/h is left out of X.
+            their weights. sparse: whether to sum over multiples of a number h only, and to multiply by h, which is
+            faster. All data sets must then have equally many users with unknown noisy labels. A probability is off by
+            what is skipped, and by h times what is left out of X. So only exp(log_tail)/h is left out of X.
         """
         log_tail, positive = submissions.log_tail, np.array(submissions.counts) > 0
         counts = [t for t in submissions.counts if t > 0]
@@ -272,17 +266,16 @@ class DirectViews:
     def deltas(
         self, coefficients: Coefficients, ends: Sequence[bool] = (False, True), starts: Ints | None = None
     ) -> list[Floats]:
-        """Lower or upper bounds of δ(ε), the sum over all that the learner may see of max(0, keep·p - lose·q).
+        """Lower or upper bounds of δ(ε), the sum over all views of max(0, keep·p - lose·q).
 
-        p and q are the probabilities if the target's noisy label is 0, and if it is 1; in the second direction p and q
-        are exchanged. keep = 1-α-αe^ε and lose = (1-α)e^ε - α account for the flip of her label.
+        p and q are a view's probabilities if the target's noisy label is 0, and if it is 1. In the second direction p
+        and q are exchanged. keep = 1-α-αe^ε and lose = (1-α)e^ε - α account for the flip of her label.
 
         Args:
             coefficients: keep and lose at ε, both positive, and a bound of the relative rounding error of keep. ends:
             which bounds: False for the lower one, True for the upper one. starts: (G,) first rows of groups of rows
-            that are summed separately, without weights; the first entry is 0. None: all rows are one sum, in which each
-            row is multiplied by the probability of its number of submissions (rounded down for lower, up for upper
-            bounds).
+            that are summed separately, without weights; the first entry is 0. None: one sum of all rows, weighted by
+            the probabilities of the numbers of submissions (rounded down for lower, up for upper bounds).
 
         Returns:
             One array (M data sets, 2 directions) for each entry of `ends`, or (G, M, 2) with `starts`.
@@ -300,8 +293,8 @@ class DirectViews:
                 gained -= q * less
                 np.maximum(gained, 0.0, out=gained)
                 directions.append(weights @ gained if starts is None else np.add.reduceat(gained, starts, axis=0))
-            # widen by rounding of the sum, by what the windows of X and underflow change, and by what is lost; `missed`
-            # counts once, as the exact probabilities of all t sum to 1, and are at most the upper weights
+            # Widen by the rounding of the sum, by the windows of X, by underflow, and by what is lost. `missed` counts
+            # once: the exact probabilities of all t sum to 1, and are at most the upper weights.
             error, missed = (len(weights) + 4) * UNIT, (keep + lose) * self.missed
             off = missed + (keep + lose) * self.tiny * float(weights.sum()) + len(weights) * SUBNORMAL
             widened = np.stack(directions, axis=-1) * (1.0 + up * error) + up * off
@@ -319,7 +312,6 @@ class TableRows(NamedTuple):
 
 def likelihoods(worlds: Sequence[OtherUsers], counts: Sequence[int]) -> Iterator[Floats]:
     """Yields for each t in `counts` an array (2, t + 1, worlds): the probability of k = 0..t ones among t submissions.
-
     The first axis is the target's noisy bit, 0 or 1. worlds: the other users of each data set.
     """
     laws = [world.noisy_ones(-math.inf) for world in worlds]
@@ -331,20 +323,18 @@ def likelihoods(worlds: Sequence[OtherUsers], counts: Sequence[int]) -> Iterator
 def _tables(
     world: OtherUsers, counts: Sequence[int], laws: Sequence[NoisyOnes], log_tail: float, step: int
 ) -> Iterator[TableRows]:
-    """Yields tables of the probability of k ones among t submissions, for groups of the t in `counts`: a row for each k
-    and t, a column for each data set. Each item has the index of every row's t in `counts`, and tables A and B.
+    """Yields tables of the probability of k ones among t submissions, for groups of the t in `counts`.
 
-    Table A is for the target's noisy label 0, B for 1; rows are sorted by k. A row of A is Σ_j Bin(k; t, j/S) Pr[X =
-    j]. S is the number of users whose noisy labels can be submitted, and X the number of ones among the others' noisy
-    labels. B has j + 1 in place of j. If a submission is not one user's noisy label but, for example, the majority of
-    several, the probability that it is a 1, given j ones, takes the place of j/S. k runs over all values that matter
-    for any t of the group; where k > t the probability is 0.
+    Each item has tables A and B, and the index of every row's t in `counts`. Table A is for the target's noisy label 0,
+    B for 1. There is a row for each k and t, sorted by k, and a column for each data set. A row of A is Σ_j Bin(k; t,
+    j/S) Pr[X = j]. S is the number of sources, and X the number of ones among the others' noisy labels. B has j + 1 in
+    place of j. A kernel, such as a majority of several, replaces j/S by the probability of a 1 given j ones. k runs
+    over all values that matter for any t of the group. Where k > t the probability is 0.
 
     Args:
-        world: gives S, and how submissions depend on the noisy labels, in all data sets. counts: the numbers t,
-        ascending. laws: the law of X for each data set, at multiples of `step`; this function multiplies each
-        probability by `step`. log_tail: values of k are left out at each end with a probability of about
-        exp(log_tail - 12).
+        world: gives S and the kernel of all data sets. counts: the numbers t, ascending. laws: the law of X for each
+        data set, at multiples of `step`; this function multiplies each probability by `step`. log_tail: values of k are
+        left out at each end with a probability of about exp(log_tail - 12).
     """
     # `step` times the probabilities of X, (J, worlds)
     low = min(laws, key=lambda law: law.first).first
@@ -363,7 +353,7 @@ def _tables(
     last = np.array([bernstein_window(t * largest, t * largest * (1.0 - largest), t, tail).last for t in counts])
     start, narrow = 0, max(1, _TOGETHER // noisy.size)
     while start < len(counts):
-        # put together as many t as have similar windows of k and fit into `_CELLS` values
+        # put together all t with similar windows of k, as long as the values fit into `_CELLS`
         most = max((5 * int(last[start] - first[start] + 8)) // 4, narrow // len(counts))
         end = start + 1 + _CELLS // (most * noisy.size)
         fitting = last[start + 1 : end] - first[start] < most

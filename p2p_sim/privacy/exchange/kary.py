@@ -1,13 +1,14 @@
 """The learner's accountant for the exchange with K-ary randomised response.
 
-A noisy label is uniform over all K classes with probability γ = αK/(K-1) and the true label otherwise. Uniform labels
-hide the target's label whatever the others' labels are (`blanket`): δ(ε) is at most
+Let α be the flip probability. With probability γ = αK/(K-1) a noisy label is uniform over all K classes; otherwise it
+is the true label. The target is the user whose label is protected. Uniform labels hide the target's label, whatever the
+others' labels are (`blanket`). In a cluster of n users, δ(ε) is at most
 
     (1/n) E [ Y_1 + ... + Y_V + (n - V)(1 - e^ε) ]_+
 
-where V is the number of users whose label is submitted, and [x]_+ = max(0, x). Let α' = α/(K-1), keep = 1-α-e^ε α'
-and lose = e^ε(1-α) - α'. Each of Y_1, Y_2, ... is keep/α' with probability α', -lose/α' with probability α', 1 - e^ε
-with probability (K-2)α', else 0.
+Here V is the number of users whose label is submitted, and [x]_+ = max(0, x). Let α' = α/(K-1), keep = 1-α-e^ε α' and
+lose = e^ε(1-α) - α'. Y_1, Y_2, ... are independent. Each is keep/α' with probability α', -lose/α' with probability α',
+1 - e^ε with probability (K-2)α', and 0 otherwise.
 
 The lower bound of δ(ε) comes from one data set and from statistics that the learner can compute (`kary_lower_end`).
 """
@@ -34,12 +35,11 @@ from p2p_sim.privacy.randomized_response import (
 from p2p_sim.privacy.where_bounds_hold import ANY_CLASSES
 
 VISITED, COARSE, LIKELIEST = 24, (6, (6, 8)), 3
-"""VISITED: number of blocks into which the law of V is cut. COARSE: smaller numbers of blocks, of V and of uniform
-labels, for a first search. LIKELIEST: how many of the likeliest blocks of V are summed first, to see whether δ is too
-large."""
+"""VISITED: number of blocks into which the values of V are cut. COARSE: smaller numbers of blocks, of V and of uniform
+labels, for a first search. LIKELIEST: number of blocks of V in a quick test whether δ is too large."""
 ENUMERATED = 2_000_000
-"""δ is summed exactly if neither n times the number of pairs of class counts (noisy, submitted) nor (n+1)^(K-1) exceeds
-this."""
+"""Limit for the exact sum of δ. Two numbers must not exceed it: (n+1)^(K-1), and n times the number of pairs of class
+counts (noisy, submitted)."""
 LARGEST_CLUSTER = 1_000_000
 
 
@@ -48,9 +48,9 @@ class KaryExchange(Accountant):
     """Privacy of one user's label among K classes against the learner in one cluster.
 
     Args:
-        cluster_size: n, at least 2.
-        flip_prob: α, 0 or in [1e-300, (K-1)/K]; a flipped label is any of the K-1 other classes, equally likely.
-        sampling_rate: θ in [1e-300, 1].
+        cluster_size: n, the number of users, 2 to 1,000,000.
+        flip_prob: α, 0 or in [1e-300, (K-1)/K]. A flipped label is one of the K-1 other classes, each equally likely.
+        sampling_rate: θ in [1e-300, 1], the probability that a user submits.
         num_classes: K, at least 2.
     """
 
@@ -80,16 +80,16 @@ class KaryExchange(Accountant):
         return local_epsilon(self.flip_prob, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of the learner's δ(ε), the largest over all data sets and directions.
+        """Bounds of the learner's δ(ε), the largest over all data sets and both directions of the divergence.
 
-        In small clusters δ(ε) is summed exactly. In larger ones the lower bound is attained by one data set (or is 0,
-        as for two classes and for α = 0), and the upper bound is proved.
+        In small clusters δ(ε) is summed exactly. In larger clusters the upper bound is proved, and one data set attains
+        the lower bound. There the lower bound is 0 for two classes, and for α = 0.
         """
         check_epsilon(epsilon)
         if epsilon >= self.pure_epsilon:
             return Bracket(0.0, 0.0)
         capped = self._capped(epsilon)
-        if self.flip_prob == 0.0:  # δ is the probability that anybody submits the target's label, as for two classes
+        if self.flip_prob == 0.0:  # here δ is the probability that anybody submits the target's label
             return outward(self._exposure * (1.0 - 2.0**-46) if self.enumerable else 0.0, capped)
         if self.enumerable:
             summed = delta_by_summation(
@@ -99,20 +99,20 @@ class KaryExchange(Accountant):
         return outward(min(self._attained(epsilon), capped), min(self._blanket(epsilon), capped))
 
     def certified_delta(self, epsilon: float) -> float:
-        """The upper bound of `delta(epsilon)`, computed without the lower bound, which takes longer."""
+        """The upper bound of `delta(epsilon)` alone; the lower bound would take longer."""
         check_epsilon(epsilon)
         if self.flip_prob == 0.0 or self.enumerable or epsilon >= self.pure_epsilon:
             return self.delta(epsilon).upper
         return outward(0.0, min(self._blanket(epsilon), self._capped(epsilon))).upper
 
     def _capped(self, epsilon: float) -> float:
-        """Upper bound of δ(ε): Pr[the target's label is submitted] times δ(ε) of randomised response alone."""
+        """Upper bound of δ(ε): Pr[the target's label is submitted] times the δ(ε) of the noisy label alone."""
         return self._exposure * local_delta(self.flip_prob, epsilon, self.num_classes).upper
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """Bounds of the smallest ε at which the learner's (ε, δ) holds for all data sets; at most ε₀."""
         check_delta(delta)
-        # ε₀ if no smaller ε is certified, 0 if δ(0) is small enough, else by search
+        # the upper bound is ε₀ if no smaller ε is certified; ε is 0 if δ(0) is small enough; otherwise search
         bracket, basis = Bracket(0.0, self.pure_epsilon), self.basis
         if self.certified_delta(min(self.pure_epsilon, LARGEST_EPSILON)) > delta:
             basis = "local randomizer alone"
@@ -129,10 +129,10 @@ class KaryExchange(Accountant):
         )
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified for all data sets; False may mean that it holds but could not be certified.
+        """Whether (ε, δ) is certified for all data sets. False may mean that (ε, δ) holds but could not be certified.
 
-        To save time, two quick tests come first. A coarser upper bound of δ(ε) may already be small enough. Or a part
-        of the sum that gives the accurate upper bound may already be too large; then the whole sum is too large, too.
+        Two quick tests come first. A coarse upper bound of δ(ε) may already be small enough. Or a part of the sum for
+        the sharp upper bound may already be too large.
         """
         check_epsilon(epsilon)
         check_delta(delta)
@@ -147,7 +147,7 @@ class KaryExchange(Accountant):
 
     @property
     def basis(self) -> str:
-        """How the bounds of this cluster are computed, in words for reports."""
+        """In words, how the bounds are computed, for reports."""
         return "exact, over all data sets" if self.enumerable else "blanket of uniform labels, every data set"
 
     @property
@@ -156,48 +156,40 @@ class KaryExchange(Accountant):
         return some(self.sampling_rate / self.cluster_size, self.cluster_size) * (1.0 + 2.0**-47)
 
     def shuffled_delta(self, epsilon: float) -> float:
-        """Upper bound of δ(ε) for any number of submissions: a bound of δ(ε) of all n noisy labels, shuffled."""
+        """Upper bound of δ(ε) for any number of submissions: the bound for all n noisy labels in random order."""
         return self._walk(epsilon).delta()
 
     def _blanket(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
-        """Upper bound of δ(ε) from the others' noisy labels that are uniform over all classes, whatever their true
-        labels: such labels hide the target's label.
+        """Upper bound of δ(ε) from the others' uniform noisy labels, which hide the target's label.
 
-        The bound is a sum over V, the number of users whose label is submitted, and over the number of those among them
-        whose noisy label is uniform. To be faster, both numbers are cut into blocks of neighbouring values, each of
-        which counts as its worst value. More blocks give a sharper bound and take longer.
+        The bound is a sum over V and over the number of uniform labels among the V submitted labels. For speed, both
+        numbers are cut into blocks of neighbouring values. A block counts as its worst value. More blocks give a
+        sharper bound and take longer.
 
         Args:
-            values: largest number of blocks of V, by default 24; one more may be added. blocks: smallest and largest
-            number of blocks of the number of uniform labels, for each V; by default 6 and 48.
+            values: largest number of blocks of V; one more may be added. blocks: smallest and largest number of blocks
+            of uniform labels, for each V.
         """
         return self._walk(epsilon).delta(self._visited(values), blocks)
 
     def _least(self, epsilon: float) -> float:
-        """A quick lower bound of the upper bound of δ(ε) that the method `_blanket` computes, not of δ itself. If this
-        lower bound is too large already, the longer sum can be saved.
-
-        That upper bound is a sum over blocks of V, the number of users whose label is submitted. Here only the three
-        likeliest blocks are summed.
-        """
+        """A quick lower bound of the result of `_blanket`, not of δ: the likeliest three blocks of V are summed."""
         likeliest = sorted(self._visited(VISITED), key=lambda block: -block[1])[:LIKELIEST]
         return self._walk(epsilon).delta(tuple(sorted(likeliest)))
 
     def _visited(self, values: int) -> Blocks:
-        """The law of V, the number of users whose label is submitted, as a tuple of at most `values` + 1 pairs (V,
-        probability).
+        """The law of V, the number of users whose label is submitted: at most `values` + 1 pairs (V, probability).
 
-        Each pair stands for a block of neighbouring values: it has the largest V of the block and the block's
-        probability. The bound of δ(ε) grows with V, so that this is the safe side. Probabilities are rounded up.
+        A pair stands for a block of neighbouring values: the block's largest V, and the block's probability, rounded
+        up. This is the safe side, as the bound of δ(ε) grows with V.
         """
         return visited(self.cluster_size, self.sampling_rate, values, self.cluster_size)
 
     def _walk(self, epsilon: float) -> Blanket:
-        """The object whose method `delta` computes an upper bound of δ(ε) for this exchange at this ε.
+        """The blanket of this exchange; its method `delta` computes an upper bound of δ(ε).
 
-        Let P and Q be the laws of what the learner sees under two labels of the target. The object holds n, the
-        probability with which a noisy label is uniform over all classes, rounded down, and what such a label
-        contributes to P - e^ε Q, by its kind: evidence for the first label, for the second one, or for neither.
+        Let P and Q be the laws of what the learner sees under the target's two labels. `share` is the probability that
+        a noisy label is uniform, rounded down. `keep`, `lose` and `rest` say what a uniform label adds to P - e^ε Q.
         """
         k, alpha = self.num_classes, self.flip_prob
         keep, lose, relative_error = hockey_stick_coefficients(alpha, epsilon, k)
@@ -213,40 +205,36 @@ class KaryExchange(Accountant):
         )
 
     def _attained(self, epsilon: float) -> float:
-        """A lower bound of δ(ε), from a learner who looks at one number only, and from data sets in which all users
-        except the target hold a third class. This class is neither of the two labels of the target that are compared.
+        """A lower bound of δ(ε), from one data set and a learner who looks at one number only.
 
-        This number is the count of submissions with the target's label, the count of those with the label that hers is
-        compared with, or the difference of the two counts; the largest bound is taken. It is 0 for two classes, or if
-        no number can be computed in time.
+        Let x and x' be the two labels of the target that are compared. All other users hold a third class. The learner
+        looks at the number of submissions that are x, at the number that are x', or at their difference. The largest
+        bound is taken. The bound is 0 for two classes, or if the computation would take too long.
         """
         laws = statistics(self.cluster_size, self.num_classes, self.flip_prob, self.sampling_rate)
         return max((law.delta(epsilon) for law in laws), default=0.0)
 
 
 class ShuffledLabels(KaryExchange):
-    """Privacy of a label among K classes for any number of submissions: the bound for all noisy labels, shuffled.
+    """Privacy of a label among K classes for any number of submissions: the bound for all noisy labels in random order.
 
     The lower bound is 0.
     """
 
     basis = "bound for shuffled labels, every data set"
-    enumerable = False  # the exact sum is for at most one submission per user
-    _exposure = 1.0  # somebody may submit the target's label with any probability
+    enumerable = False  # the exact sum is for at most one submission of each user
+    _exposure = 1.0  # anybody may submit the target's label, with unknown probability
 
     def _blanket(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
-        """Upper bound of δ(ε) from all n noisy labels in random order, which show at least as much as any number of
-        submissions.
+        """Upper bound of δ(ε) from all n noisy labels in random order; they show at least as much as the submissions.
 
         Args:
-            values, blocks: not used; they set the accuracy where the base class computes this bound.
+            values, blocks: not used here.
         """
         return self.shuffled_delta(epsilon)
 
     def _least(self, epsilon: float) -> float:
-        """The value 0. When the base class tests whether (ε, δ) holds, it calls this method for a quick lower bound of
-        its upper bound of δ(ε), to save time. Here the upper bound itself is quick.
-        """
+        """The value 0. The base class uses this quick bound to save time; here the upper bound itself is quick."""
         return 0.0
 
     def _attained(self, epsilon: float) -> float:
@@ -255,8 +243,8 @@ class ShuffledLabels(KaryExchange):
 
 @dataclass(frozen=True)
 class FetchedLabels(KaryExchange):
-    """Privacy of a label among K classes, if there are exactly t submissions, each with the noisy label of a uniformly
-    random user.
+    """Privacy of a label among K classes if there are exactly t submissions. Each carries the noisy label of a
+    uniformly random user.
 
     The lower bound of δ(ε) is 0.
     submissions: t, at least 0; may be more than n.
@@ -278,10 +266,10 @@ class FetchedLabels(KaryExchange):
 
 @disk_cached
 def _epsilon(exchange: KaryExchange, delta: float) -> Bracket:
-    """Bounds of the learner's ε at `delta`, by bisection between 0 and an upper end. The upper end is the smaller of
-    700 and ε₀, the ε of the noisy label alone.
+    """Bounds of the learner's ε at `delta`, by bisection between 0 and an upper end.
 
-    `delta` must be below δ(0), else ε is 0 and there is nothing to bisect. It must be at least δ at the upper end.
+    The upper end is the smaller of 700 and ε₀, the ε of the noisy label alone. `delta` must be below δ(0), and at least
+    δ at the upper end.
     """
     high = min(exchange.pure_epsilon, LARGEST_EPSILON)
     if exchange.enumerable:

@@ -28,7 +28,7 @@ LARGEST_ROUNDS = 1000
 LARGEST_TABLE = 512
 """Largest number of submissions for which `privacy_loss_pmfs` tabulates what the learner may see."""
 LARGEST_PAIR = 2048
-"""Largest number of submissions for which `attained_pair` computes laws of what the learner sees in one data set."""
+"""Largest number of submissions for which `attained_pair` computes its two laws."""
 _PAIR_TAIL = -50.0
 """ln of the probability that the laws of `attained_pair` may leave out on each side."""
 
@@ -49,9 +49,7 @@ class OneCluster(Accountant):
     @property
     @abstractmethod
     def setting(self) -> ClusterExchange | MajorityCluster:
-        """The object that computes the bounds of δ and ε, with all rounds of the exchange together: number of users,
-        flip probability, law of the number of submissions, and the rule by which submissions depend on noisy labels.
-        """
+        """The object that computes the bounds of δ and ε, for all rounds of the exchange together."""
 
     def delta(self, epsilon: float) -> Bracket:
         """Lower and upper bound of δ(ε), the largest hockey-stick divergence over all neighbouring data sets."""
@@ -72,7 +70,7 @@ class OneCluster(Accountant):
         )
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """Lower and upper bound of the learner's δ(ε) over all data sets, for each ε; this is faster than one call for
+        """Lower and upper bound of the learner's δ(ε) over all data sets, for each ε. This is faster than a call for
         each ε.
         """
         for epsilon in epsilons:
@@ -92,9 +90,9 @@ class OneCluster(Accountant):
 
 
 class ViewLaws(NamedTuple):
-    """Two laws of what the learner sees in one data set: if the target's label is 0, and if it is 1.
+    """Two laws of what the learner sees in one data set: for the target's label 0, and for her label 1.
 
-    Each law is {(t submissions, k ones among them): probability}.
+    A law is a dict {(t, k): probability} of t submissions with k ones. The target is the user whose label is protected.
     """
 
     label_zero: dict[tuple[int, int], float]
@@ -109,9 +107,9 @@ class LabelExchange(OneCluster):
         cluster_size: n, users in the cluster, at least 2.
         flip_prob: α, 0 or in [1e-300, 1/2].
         sampling_rate: θ in [1e-300, 1].
-        rounds: R, how many exchanges with the same noisy labels and fresh peers take place, at least 1. All R together
-            are one exchange with t ~ Bin(Rn, θ) submissions. Never compose rounds as independent mechanisms: their
-            noise is not fresh.
+        rounds: R, at least 1: how many exchanges take place, with the same noisy labels and fresh peers. The R rounds
+            together are one exchange with t ~ Bin(Rn, θ) submissions. Never compose rounds as independent mechanisms:
+            their noise is not fresh.
     """
 
     requires = LEARNER
@@ -126,24 +124,21 @@ class LabelExchange(OneCluster):
 
     @property
     def setting(self) -> ClusterExchange:
-        """The object that computes the bounds of δ and ε. The R rounds are one exchange among n users, whose number of
-        submissions is Bin(Rn, θ).
-        """
+        """The object that computes the bounds of δ and ε. The R rounds are one exchange with Bin(Rn, θ) submissions."""
         n = self.cluster_size
         return ClusterExchange(n, self.flip_prob, self.rounds * n, self.sampling_rate)
 
     @property
     def basis(self) -> str:
-        """How the bounds of this cluster are computed, in words for reports."""
+        """In words, how the bounds are computed, for reports."""
         return "exact, over all data sets" if self.setting.searched_in_full else "certified over all data sets"
 
     def privacy_loss_pmfs(self, ones: int) -> ViewLaws:
-        """The two laws of what the learner sees in one data set, if the target's label is 0 and if it is 1: two dicts
-        from (t submissions, k ones among them) to the probability.
+        """The two laws of what the learner sees in one data set, for the target's label 0 and for her label 1.
 
-        They determine δ(ε) of this data set. The logarithms of the probabilities can be passed to the library
-        dp-accounting to make a privacy loss distribution. In that case, state both directions: the library's default
-        `symmetric=True` looks at one direction only, and here δ may differ between the two.
+        These laws determine δ(ε) of this data set. From the logarithms of the probabilities, the library dp-accounting
+        can make a privacy loss distribution. Then state both directions, as δ may differ between the directions. The
+        library's default `symmetric=True` looks at one direction only.
 
         Args:
             ones: m, how many of the other n-1 users hold label 1.
@@ -162,13 +157,15 @@ class LabelExchange(OneCluster):
         return laws
 
     def attained_pair(self) -> AttainedPair | None:
-        """Two laws of what the learner sees if all other users hold label 0, one for the target's label 0 and one for
-        1: arrays of probabilities of the same outcomes, and a bound of their relative error. Lower bounds of ε for
-        several releases together are computed from such pairs.
+        """Two laws of what the learner sees if all other users hold label 0: for the target's label 0, and for her
+        label 1.
 
-        An outcome is (t submissions, ones among them). Neighbouring values of t form a block: if more labels are
-        submitted than the block's smallest t, the learner is assumed to see only this smallest number, which can only
-        lower the bound. None if there may be more than 2048 submissions, or if α = 0.
+        From such pairs, lower bounds of ε are computed for several releases together. The result has two arrays of
+        probabilities of the same outcomes, and a bound of their relative error. None: there may be more than 2048
+        submissions, or α = 0.
+
+        An outcome is (t, k): t submissions with k ones. Neighbouring values of t form a block. The learner is assumed
+        to see only as many submissions as the block's smallest t. This can only lower the bound.
         """
         trials = self.rounds * self.cluster_size
         if trials > LARGEST_PAIR or self.flip_prob == 0.0:
@@ -177,7 +174,7 @@ class LabelExchange(OneCluster):
         submissions = SubmissionCounts.of(
             trials, self.sampling_rate, self.cluster_size, log_tail=_PAIR_TAIL, log_delta=_PAIR_TAIL
         )
-        # probabilities of (t, k) given the target's noisy bit; t = 0, where nothing is seen, has no row in `views`
+        # probabilities of (t, k) for both values of the target's noisy bit; the outcome t = 0 has no row in `views`
         views = DirectViews.of([world], submissions)
         a, b = views.a[:, 0] * views.lower, views.b[:, 0] * views.lower
         nothing = submissions.lower[np.array(submissions.counts) == 0]

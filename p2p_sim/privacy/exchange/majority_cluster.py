@@ -1,18 +1,21 @@
 """The learner's δ and ε in one cluster whose users submit majorities, bracketed over all data sets.
 
-Let S be the number of users. A data set is given by a number m: how many of the S - 1 users besides the target hold
-label 1. As the labels may be swapped, m up to half suffices. The δ of any m is a lower bound of the largest δ. For the
-upper bound *reveal* the noisy bits of b others to the learner. For each m from m' to m'+b, let these b others be m - m'
-users with label 1 and b - (m - m') users with label 0. Then an exchange remains in which m' of the other S - 1 - b
-users hold label 1. A *kernel* gives the probability that a submission is a 1. One `dominating_kernel`, p̃, dominates
-the kernels of all these exchanges:
+Let S be the number of sources: users whose noisy bits (labels after the flip) may be submitted. The target is the user
+whose label is protected. A data set is given by a number m: how many of the other S - 1 users hold label 1. Labels may
+be swapped, so m up to half of S - 1 suffices. The δ of any m is a lower bound of the largest δ.
+
+For the upper bound, *reveal* the noisy bits of b others to the learner. Let m lie in m'..m'+b. The b others are m - m'
+users with label 1 and b - (m - m') users with label 0. An exchange remains in which m' of the other S - 1 - b users
+hold label 1. A *kernel* gives the probability that a submission is a 1, given the noisy bits. One kernel p̃
+(`dominating_kernel`) dominates the kernels of all these exchanges. So
 
     max over m = m'..m'+b of  δ_{S,m}(ε)  <=  δ(ε) of S - 1 - b others, m' of them with label 1, and the kernel p̃.
 
-Let g(p) be the kernel at the share p of noisy ones, t the number of submissions and α the flip probability. In the
-Gaussian limit ε is approximately √(2 ln(1/δ)) / √V with V = S (D(p) S/t + α(1-α)) and D = g(1-g)/g'². The kernel p̃ is
-steeper than g by a share of approximately ζ = b/(4S) · g'/(g(1-g)). This divides D by (1+ζ)². So b is chosen according
-to how much larger V is than needed. This is a heuristic; no certified bound depends on it.
+The choice of b is a heuristic; no certified bound depends on b. Let g(p) be the kernel at a share p of noisy ones
+(noisy bits that are 1). Let t be the number of submissions and α the flip probability. In the Gaussian limit ε is
+approximately √(2 ln(1/δ)) / √V with V = S (D(p) S/t + α(1-α)) and D = g(1-g)/g'². The kernel p̃ is steeper than g by a
+share of approximately ζ = b/(4S) · g'/(g(1-g)). This divides D by (1+ζ)². The larger V is than needed, the larger b may
+be.
 """
 
 import math
@@ -31,39 +34,38 @@ from p2p_sim.privacy.exchange.majority_kernel import Kernel, SmoothKernel, domin
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
 ROOM = 0.016
-"""In large clusters ε is raised by this share above the ε of the worst data set found, so that fewer data sets need an
+"""In large clusters ε is raised by this share above the ε of the worst data set found. Then fewer data sets need an
 evaluation."""
 EXHAUSTIVE = 256
-"""Largest number of sources (users whose noisy bits may be submitted) for which every data set is evaluated."""
+"""Largest number of sources for which every data set is evaluated."""
 _BATCH = 24
 """Largest number of data sets that are evaluated together."""
 _LOOKS = 9
 """How many evenly spaced data sets are searched for the worst one in a large cluster."""
 _WIDEST = 0.05
-"""Largest result of `MajorityCluster.revealable`, as a share of the sources; `_cover` reveals at most twice as many
+"""Largest result of `MajorityCluster.revealable`, as a share of the sources. `_cover` reveals at most twice as many
 bits."""
 _SMALLEST = 2000
-"""With at least twice this number of sources, at least one in this many has its bit revealed, unless no dominating
-kernel is found. So at most approximately this many data sets are evaluated."""
+"""The number of sources divided by this is the smallest number of bits that a block reveals. This limits the number of
+evaluations. A block reveals nothing if this number is below 2, or if no dominating kernel is found."""
 _COARSE = 0.25
-"""The argument `change` of `DeltaEvaluator` for blocks with revealed bits, whose upper bound of δ need not be sharp."""
+"""The argument `change` of `DeltaEvaluator` for blocks with revealed bits. The upper bound of δ need not be sharp
+there."""
 
 
 class BlockEvaluator(DeltaEvaluator):
-    """An evaluator of δ that always uses tail probabilities, which are faster than tables if δ is computed for one data
-    set at few ε.
-    """
+    """An evaluator of δ that always uses tail probabilities. At one data set and few ε they are faster than tables."""
 
     direct = False
 
 
 @dataclass(frozen=True)
 class DataSetBlock:
-    """The data sets in which m = `first` to `last` users besides the target hold label 1; they are certified together.
+    """Data sets that are certified together: m = `first` to `last` users besides the target hold label 1.
 
     ones: the m at which δ is evaluated: `first` to `last`, or `first` alone if bits are revealed.
     evaluator: computes δ at these m. revealed: b, how many other users' noisy bits are revealed to the learner.
-    smallest: whether no smaller block is tried if δ of this block is too large.
+    smallest: whether this block is the smallest to be tried.
     """
 
     first: int
@@ -75,9 +77,7 @@ class DataSetBlock:
 
     @cached_property
     def views(self) -> Views:
-        """The laws of what the learner may see, from which δ at any ε is computed: one for each m in `ones`, for the
-        data set in which m users besides the target hold label 1. They are computed at the first use.
-        """
+        """The laws of what the learner may see, one for each m in `ones`. The laws give δ at any ε."""
         return self.evaluator.views(self.ones)
 
     def delta(self, epsilon: float) -> float:
@@ -88,30 +88,29 @@ class DataSetBlock:
 
 @dataclass(frozen=True)
 class MajoritySources(Sources):
-    """An exchange in which a `kernel` gives the probability that a submission is a 1 as a function of the number of
-    noisy ones.
+    """An exchange with a `kernel`: the probability that a submission is a 1, as a function of the number of noisy ones.
 
     Args:
         sources, flip_prob, trials, rate: as in `ClusterExchange`.
-        kernel: the function that gives the probability that a submission is a 1.
-        requests: largest number of peers that a submitter asks, which bounds the probability that somebody asks the
-            target; None: no limit is known.
+        kernel: this function.
+        requests: largest number of peers that a submitter asks; None: no limit is known. This number bounds the
+            probability that somebody asks the target.
     """
 
     kernel: Kernel
     requests: int | None
 
     def world(self, ones: int) -> OtherUsers:
-        """The users besides the target in the data set in which `ones` of them hold label 1 and the rest label 0, with
-        the law by which submissions depend on their noisy labels.
+        """The users besides the target: `ones` users with label 1, and the rest with label 0. The kernel says how
+        submissions depend on their noisy labels.
         """
         return OtherUsers(self.sources, self.sources - 1 - ones, ones, self.flip_prob, kernel=self.kernel)
 
     @property
     def exposed(self) -> Bracket:
-        """Bounds of the probability that at least one submission depends on the target's noisy label. A submission can
-        depend on this label only if the user who submits asked the target. This gives the upper bound; the lower bound
-        is 0.
+        """Bounds of the probability that at least one submission depends on the target's noisy label.
+
+        Such a submission needs a submitter who asked the target, which gives the upper bound. The lower bound is 0.
         """
         asks = 1.0 if self.requests is None else some(1.0 / self.sources, self.requests)
         return outward(0.0, some(min(1.0, self.rate * asks), self.trials) * (1.0 + 2.0**-46))
@@ -124,15 +123,13 @@ class MajorityCluster(MajoritySources):
     kernel: SmoothKernel
 
     def variances(self, ones: int) -> Variances:
-        """An estimate, in two parts, of the variance that hides the target's label if m = `ones` other users hold label
-        1; it only guides searches for ε and data sets.
+        """An estimate, in two parts, of the variance that hides the target's label if m = `ones` others hold label 1.
+        The estimate only guides searches.
 
-        One part, D S/t, comes from the random choice of peers, and the other, α(1-α), from the flips; both are for one
-        of S users. S is the number of users whose noisy labels can be submitted, t the expected number of submissions,
-        and D = g(1-g)/g'². g is the probability that a submission is a 1, as a function of the share of noisy labels
-        that are 1; it is taken at the mean share. Dividing by g'² turns the variance of a submission into that of an
-        estimate of the share. In the Gaussian limit ε is approximately √(2 ln(1/δ)) / √V, where V is S times the sum of
-        the two values.
+        The first part, D S/t, comes from the random choice of peers. The second part, α(1-α), comes from the flips. S
+        is the number of sources, and t the expected number of submissions. D = g(1-g)/g'² at the mean share of noisy
+        ones. So D is the variance of an estimate of this share from one submission. V is S times the sum of the two
+        parts. In the Gaussian limit ε is approximately √(2 ln(1/δ)) / √V.
         """
         p, load = self._share(ones), self.trials * self.rate / self.sources
         [share], [rest] = self.kernel.shares(np.array([p]), 1)
@@ -145,8 +142,7 @@ class MajorityCluster(MajoritySources):
         local, log_delta = local_epsilon(self.flip_prob), math.log(delta)
         if local == 0.0:
             return Bracket(0.0, 0.0)
-        # ε of the worst data set that was looked at; in large clusters it is raised, so that the other data sets need
-        # fewer evaluations
+        # ε of the worst data set found; in large clusters it is raised, which saves evaluations
         exact = DeltaEvaluator(self, log_delta)
         worst = self._worst(exact, exact.cross([0], delta, 0.0, upper=False).above)
         lower = exact.cross([worst], delta, 0.0, upper=False).above
@@ -191,7 +187,7 @@ class MajorityCluster(MajoritySources):
         return [brackets.get(epsilon, Bracket(0.0, 0.0)) for epsilon in epsilons]
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified for all data sets; False may mean that it holds but could not be certified."""
+        """Whether (ε, δ) is certified for all data sets. False may mean that (ε, δ) holds but cannot be certified."""
         if epsilon >= local_epsilon(self.flip_prob) or delta >= 1.0:
             return True
         log_delta = math.log(delta)
@@ -203,13 +199,11 @@ class MajorityCluster(MajoritySources):
         return self._cover(log_delta, lambda block: block.delta(epsilon) <= delta, share)
 
     def raised(self, delta: Bracket) -> Bracket:
-        """Bounds of δ(ε) for the worst data set found, as given, but with a larger upper bound in clusters of more than
-        256 users.
+        """The given bounds of δ(ε) of the worst data set found; with more than 256 sources, the upper bound is raised.
 
-        All other data sets must then be certified to have at most this δ(ε). The larger this upper bound is, the more
-        data sets one evaluation can certify together, so that fewer evaluations are needed. The upper bound is raised
-        by approximately as much as δ falls if ε grows by 1.6%. As ln δ is approximately -ε² V/2 with a variance V, this
-        is a factor of 1 + 0.032 ln(1/δ), or 1.032 if that is larger.
+        All other data sets must then be certified to have at most this δ(ε). A larger δ(ε) saves evaluations: one
+        evaluation can certify more data sets. The factor is 1 + 0.032 ln(1/δ), at least 1.032. δ grows by approximately
+        this factor if ε falls by 1.6%, as ln δ is approximately -ε² V/2 with a variance V.
         """
         if self.sources <= EXHAUSTIVE:
             return delta
@@ -218,23 +212,20 @@ class MajorityCluster(MajoritySources):
 
     @cached_property
     def _half(self) -> int:
-        """The largest number m of others with label 1 that is evaluated; if the labels are swapped, a larger m becomes
-        a smaller one.
+        """The largest number m of others with label 1 that is evaluated. Swapping the labels turns a larger m into a
+        smaller m.
         """
         return (self.sources - 1) // 2
 
     def _share(self, ones: int) -> float:
-        """The mean share of ones among the noisy labels of the S users whose labels can be submitted, if `ones` of them
-        hold label 1 and the rest label 0. It only guides searches for ε and data sets.
-        """
+        """The mean share of noisy ones if `ones` of the S sources hold label 1. This mean only guides searches."""
         return self.flip_prob + (1.0 - 2.0 * self.flip_prob) * ones / self.sources
 
     def _worst(self, exact: DeltaEvaluator, epsilon: float) -> int:
-        """The number m of others with label 1 for which δ(ε) is largest, of those m that are looked at. δ is compared
-        at a value that is smaller than ε by a millionth of ε, since at ε itself δ may be 0 for every m.
+        """The number m of others with label 1 for which δ(ε) is largest, among the m that are looked at.
 
-        In clusters of up to 256 users, with δ summed from tables, all m are compared. In others nine evenly spaced m
-        are compared, so that the true worst m may be missed.
+        With up to 256 sources and δ from tables, all m are looked at. Otherwise nine evenly spaced m are looked at, and
+        the true worst m may be missed. δ is compared slightly below ε, since at ε itself every δ may be 0.
 
         Args:
             exact: the object that computes δ of a data set.
@@ -245,20 +236,20 @@ class MajorityCluster(MajoritySources):
         return max(looks, key=lambda ones: exact.at(ones, epsilon * (1.0 - 1e-6)).upper)
 
     def _cover(self, log_delta: float, holds: Callable[[DataSetBlock], bool], share: float) -> bool:
-        """Whether all data sets are certified, block by block; False if a block that cannot be made smaller is not
-        certified.
+        """Whether all data sets are certified, block by block. False: a block fails, and no smaller block is to be
+        tried.
 
-        A data set is given by a number m: how many others hold label 1. A block is a range of successive m that one
-        evaluation of δ certifies. This is possible because the learner is told the noisy labels of some users. The more
-        labels are told, the longer the range, and the larger δ.
+        A block is a range of m that one evaluation of δ certifies, as the learner is told some noisy labels. If more
+        labels are told, the range is longer and δ is larger.
 
         Args:
-            log_delta: ln of the δ of interest. holds: whether a block is certified; if not, a smaller one is tried.
-            share: guides the size of the blocks and affects speed only. In the Gaussian limit ln δ is approximately
-            -ε² V/2, where V is the variance of what the learner sees, and telling labels lowers V. `share` times the
-            smallest V of all data sets is taken as the V down to which labels may be told.
+            log_delta: ln of the δ of interest. holds: whether a block is certified; if not, a smaller block is tried.
+            share: guides the size of the blocks and affects speed only. Labels are told until the variance V falls to
+            approximately `share` times the smallest V of all data sets. In the Gaussian limit ln δ is approximately -ε²
+            V/2.
         """
-        # all data sets before `first` are certified; `trust` times the number of `revealable` bits is tried as b
+        # all data sets before `first` are certified; b is `trust` times the number of `revealable` bits, or `least` if
+        # larger
         exact, first, trust, least = DeltaEvaluator(self, log_delta), 0, 1.0, self.sources // _SMALLEST
         needed = share * min(sum(self.variances(m)) for m in {0, *np.linspace(0, self._half, 64).astype(int).tolist()})
         while first <= self._half:
@@ -276,13 +267,12 @@ class MajorityCluster(MajoritySources):
         return True
 
     def revealable(self, ones: int, needed: float) -> float:
-        """An estimate of how many of the S users' noisy labels may be told to the learner before δ is too large, if
-        `ones` others hold label 1; at most 5% of S.
+        """An estimate of how many noisy labels may be told to the learner before δ is too large; at most 5% of the S
+        sources.
 
-        The variance that hides the target is S times the sum of two parts: v from the choice of peers, and α(1-α) from
-        the flips. If the learner is told b labels, the kernel g, by which submissions depend on noisy labels, is
-        replaced by a steeper one. This divides v by approximately (1+ζ)², with ζ = b/(4S) · g'/(g(1-g)). g(p) is the
-        probability that a submission is a 1 if a share p of the noisy labels is 1, taken at the mean share.
+        Here m = `ones` others hold label 1. The variance that hides the target is S times the sum of v, from the choice
+        of peers, and α(1-α), from the flips. Telling b labels makes the kernel g steeper. This divides v by
+        approximately (1+ζ)², with ζ = b/(4S) · g'/(g(1-g)) at the mean share of noisy ones.
 
         Args:
             needed: the sum of the two parts at which δ is as large as allowed.
@@ -295,21 +285,19 @@ class MajorityCluster(MajoritySources):
         return min(max(b, 0.0), _WIDEST * self.sources)
 
     def _block(self, first: int, revealed: int, log_delta: float, smallest: bool) -> DataSetBlock | None:
-        """A range of data sets that one evaluation of δ certifies: those in which m = `first` to `first` + b others
-        hold label 1. To this end, the noisy labels of b = `revealed` users are told to the learner.
+        """The block of data sets m = `first` to `first` + b. To certify it at once, b = `revealed` noisy labels are
+        told to the learner.
 
-        b is reduced if there are fewer users. The rule by which submissions depend on noisy labels is replaced by one
-        with which δ(ε) is at least as large, whatever the b labels are. None if no such rule is found, if `revealed` is
-        below 2, or if the cluster has at most 256 users.
+        A dominating kernel replaces the kernel: then δ(ε) is at least as large, whatever the b labels are. b is reduced
+        if there are fewer users. None: no such kernel is found, b is below 2, or there are at most 256 sources.
 
         Args:
-            log_delta: ln of the δ of interest. smallest: whether no smaller range is to be tried if this one is not
-            certified; the result has a field of this name with this value.
+            log_delta: ln of the δ of interest. smallest: whether this block is the smallest to be tried.
         """
         if revealed < 2 or self.sources <= EXHAUSTIVE:
             return None
         revealed = min(revealed, self.sources - 1 - first)
-        # X counts users whose bits are not revealed; the kernel must dominate over the window of X
+        # X is the number of ones among the bits that are not revealed; the kernel must dominate over the window of X
         remaining, alpha = self.sources - revealed, self.flip_prob
         log_tail = DeltaEvaluator(replace(self, sources=remaining), log_delta, _COARSE).submissions.log_tail
         mean = first * (1.0 - alpha) + (remaining - 1 - first) * alpha
@@ -328,8 +316,8 @@ class MajorityCluster(MajoritySources):
         )
 
     def _log_delta(self, epsilon: float) -> float:
-        """The logarithm of a rough δ(ε) of the worst data set found. It is used to decide which probabilities are so
-        small beside δ(ε) that sums may leave them out, which the bounds then allow for.
+        """ln of a rough δ(ε) of the worst data set found. Sums leave out probabilities far below this δ; the bounds
+        allow for this.
         """
 
         def attained(guess: float) -> float:

@@ -1,13 +1,13 @@
 """The accountant of an exchange in which users submit the majority of several peers' noisy labels.
 
-Each user asks k peers and submits the majority of their noisy labels with probability θ; k is odd; it is either fixed
-or drawn by each user. `majority_kernel` has the proofs that are special to majorities; `majority_cluster` bounds δ over
-all data sets.
+Each user asks k peers and submits the majority of their noisy labels with probability θ. The odd number k is fixed, or
+each user draws her own k. `majority_kernel` has the proofs that are special to majorities. `majority_cluster` bounds δ
+over all data sets.
 
-**Other observers.** Whatever an observer sees is computed from noisy labels, which are drawn once. So ε₀, the ε of the
-noisy label alone, holds for every observer; for an eavesdropper this ε is exact (`Eavesdropper`). A peer who does not
-see the release knows the target's noisy label only if she asked for it (`Peer`). For a coalition see
-`rivals.majority_coalition`.
+**Other observers.** An observer sees only what can be computed from noisy labels. These are drawn once. So ε₀, the ε of
+the noisy label alone, holds for every observer. For an eavesdropper this ε is exact (`Eavesdropper`). A peer who does
+not see the release knows the target's noisy label only if she asked for it (`Peer`). The target is the user whose label
+is protected. For a coalition see `rivals.majority_coalition`.
 
 >>> from p2p_sim.privacy import MajorityExchange
 >>> bound = MajorityExchange(200, 0.05, 1.0, peers=3).epsilon(delta=1e-5)
@@ -30,9 +30,9 @@ from p2p_sim.privacy.where_bounds_hold import MAJORITY, PLURALITY
 
 LARGEST_CLUSTER = 1_000_000
 NOISE_ALONE = "noise alone: "
-"""The beginning of the words for how bounds are computed if only ε₀ is known; the reason follows."""
+"""First words of a report on how bounds are computed, if only ε₀ is known. The reason follows."""
 ELSEWHERE = "users submit the majority of several labels"
-"""The reason that reports give if network faults leave only the noise to protect a label."""
+"""The reason in reports if, after network faults, only the noise protects a label."""
 PeerWeights = tuple[tuple[int, float], ...]
 """(k, probability) for each number k of peers that a user may ask."""
 Peers = int | Mapping[int, float] | PeerWeights
@@ -50,8 +50,8 @@ class MajorityExchange(OneCluster):
         sampling_rate: θ in [1e-300, 1].
         peers: k, odd, up to 41; or the probability of each k, from which every user draws her own k. k = 1 is the label
             exchange.
-        rounds: R, how many exchanges with the same noisy labels and fresh peers take place. All R together are one
-            exchange with t ~ Bin(Rn, θ) submissions.
+        rounds: R, how many exchanges take place, with the same noisy labels and fresh peers. The R rounds together are
+            one exchange with t ~ Bin(Rn, θ) submissions.
     """
 
     requires = MAJORITY
@@ -68,7 +68,7 @@ class MajorityExchange(OneCluster):
 
     @property
     def setting(self) -> MajorityCluster | ClusterExchange:
-        """The object that computes the bounds of δ and ε; for k = 1 it is that of the label exchange."""
+        """The object that computes the bounds of δ and ε. For k = 1 this is the object of the label exchange."""
         n, weights = self.cluster_size, peer_weights(self.peers)
         if weights == ((1, 1.0),):
             return ClusterExchange(n, self.flip_prob, self.rounds * n, self.sampling_rate)
@@ -84,16 +84,16 @@ class MajorityExchange(OneCluster):
 
     @property
     def basis(self) -> str:
-        """How the bounds of this cluster are computed, in words for reports."""
+        """In words, how the bounds are computed, for reports."""
         return "exact, over all data sets" if self.cluster_size <= EXHAUSTIVE else "certified over all data sets"
 
 
 class PluralityExchange(ShuffledLabels):
-    """Privacy of one user's label among K classes where users submit the plurality of peers' noisy labels.
+    """Privacy of one user's label among K classes if users submit the plurality of peers' noisy labels.
 
-    What the learner sees can be computed from all noisy labels, shuffled: peers are drawn uniformly, and a coin breaks
-    ties. So the bound for shuffled labels, which is at most ε₀, holds for any numbers of peers and of submissions and
-    for any sampling rate.
+    Peers are drawn uniformly, and a coin breaks ties. So what the learner sees can be computed from all noisy labels in
+    random order. The bound for such shuffled labels holds for any numbers of peers and submissions, and for any
+    sampling rate. The bound is at most ε₀, the ε of the noisy label alone.
     """
 
     requires = PLURALITY
@@ -101,12 +101,10 @@ class PluralityExchange(ShuffledLabels):
 
 
 def peer_weights(peers: Peers) -> PeerWeights:
-    """The number of peers that a user asks, as pairs (k, probability) with k ascending and without pairs of probability
-    0.
+    """The law of the number of peers that a user asks: pairs (k, probability > 0) with k ascending.
 
     Args:
-        peers: a fixed odd k; or the law from which every user draws her k, as a dict from k to its probability or as
-        such pairs.
+        peers: a fixed odd k; or the law from which every user draws her k, as a dict {k: probability} or as such pairs.
 
     Raises:
         ValueError: some k is even or too large, a probability lies outside [0, 1], or their sum is not 1.
@@ -131,12 +129,12 @@ def calibrate_majority(
     cluster; never 0. For exceptions see `smallest_flip_prob`.
 
     Bisection is correct, since δ does not increase in α. The reason: a larger α is the same as further flips after the
-    first ones. For the target's bit, further flips are post-processing. For the other users' bits, they mix over data
-    sets; the δ of a mixture is at most the largest δ over data sets.
+    first flips. For the target's bit, further flips are post-processing. For the other users' bits, they mix over data
+    sets. The δ of a mixture is at most the largest δ over data sets.
 
     Args:
-        sizes: cluster sizes, each at least 2. sampling_rate: θ. peers: k, or the probability of each k.
-        epsilon, delta: the (ε, δ) to certify.
+        sizes: cluster sizes, each at least 2. sampling_rate: θ. peers: k, or the probability of each k. epsilon, delta:
+        the (ε, δ) to certify.
     """
     check_delta(delta)
     check_positive_epsilon(epsilon)

@@ -1,14 +1,13 @@
-"""Upper bounds of δ that hold for many clusters at once, from the smallest of them.
+"""Upper bounds of δ that hold for many clusters at once, from the smallest cluster.
 
-The smallest cluster has S users. In a larger cluster, of n users, reveal to the learner the noisy bits of all but S
-users, and which submissions carry these bits. What remains is the exchange of the smallest cluster with another number
-of submissions, t ~ Bin(n, θS/n), where θ is the probability that a user submits. So δ is at most Σ_t Pr[t] δ_t, where
-δ_t is the largest δ over data sets for t submissions from S sources (users whose noisy bits may be submitted). One
-table of δ_t serves all θ and sizes.
+The smallest cluster has S users. Consider a larger cluster, of n users. Reveal to the learner the noisy bits of all but
+S users, and which submissions carry these bits. What remains is the exchange of the smallest cluster with another
+number of submissions, t ~ Bin(n, θS/n). Here θ is the probability that a user submits. Let δ_t be the largest δ over
+data sets for t submissions from S users. Then δ is at most Σ_t Pr[t] δ_t. One table of δ_t serves all θ and sizes.
 
 Where the table is too large, clusters of similar sizes form a group. δ_t does not decrease in t, as dropping a
-submission is post-processing. So take the exchange of the group's smallest cluster with t ~ Bin(n, θ), where n and θ
-are the largest in the group: its δ is at least the δ of each cluster.
+submission is post-processing. Take the exchange of the group's smallest cluster with t ~ Bin(n, θ), where n and θ are
+the largest in the group. This exchange has at least the δ of each cluster.
 """
 
 import math
@@ -24,32 +23,31 @@ from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_epsilon, outward
 
 _LARGEST = 64
-"""Largest number of sources of the smallest cluster for which a table of δ_t is made."""
+"""Largest number of users of the smallest cluster for which a table of δ_t is made."""
 _MOST = 256
 """Largest t of a table of δ_t."""
 _STEP = 32
 """The largest t of a table is rounded up to a multiple of this number, so that cached tables are reused."""
 _TAIL = -36.0
-"""ln of the probability of those t that may be left out on each side; this probability counts in the upper sums."""
+"""ln of the probability of the t that may be left out on each side. The upper sums include this probability."""
 
 
 def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> list[float] | None:
-    """For each ε a certified δ that holds in each of the given clusters, from a table with a δ for each number of
-    submissions; None if there is no such table.
+    """For each ε a certified δ that holds in each of the given clusters, from a table of δ by number of submissions.
 
     The table is for the smallest cluster. In a larger cluster, the learner is told all noisy labels except as many as
     the smallest cluster has users. What is left is the smallest cluster with another law of the number of submissions.
-    There is no table if it would be too large, if α is 0, or if the clusters differ in α.
+    None: the table would be too large, α is 0, or the clusters differ in α.
 
     Args:
-        settings: for each cluster, at least one, its number of users, α and the law of the number of submissions.
+        settings: for each cluster its number of users, α, and the law of the number of submissions; at least one
+            cluster.
         epsilons: at least 0.
     """
     sources, flip_prob = min(s.sources for s in settings), settings[0].flip_prob
     if sources > _LARGEST or flip_prob == 0.0 or {s.flip_prob for s in settings} != {flip_prob}:
         return None
-    # for each cluster the law of the number t of submissions from `sources` users, with all other bits revealed;
-    # rounded up
+    # for each cluster the law of t, the number of submissions from `sources` users whose bits stay hidden; rounded up
     laws = [
         SubmissionCounts.of(
             s.trials, share_of(s.rate, sources, s.sources, up=True), sources, log_tail=_TAIL, log_delta=_TAIL
@@ -64,11 +62,10 @@ def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> li
         row[list(law.counts)] = law.upper
 
     def largest(epsilon: float) -> float:
-        """Upper bound of δ(ε) that holds in all clusters given to `deltas`.
+        """Upper bound of δ(ε) that holds in all clusters given to `deltas`: the largest of the clusters' sums Σ_t Pr[t]
+        δ_t(ε).
 
-        A cluster has the sum Σ_t Pr[t] δ_t(ε), where Pr[t] is the probability of t submissions there, and δ_t(ε) is the
-        largest δ(ε) given t submissions in the smallest cluster; both are rounded up. The result is the largest of
-        these sums.
+        Pr[t] and δ_t(ε) are both rounded up.
         """
         sums = weights @ deltas_by_count(sources, flip_prob, most, epsilon)
         return outward(0.0, float((sums * (1.0 + (most + 4) * UNIT) + lost).max())).upper
@@ -77,7 +74,7 @@ def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> li
 
 
 def satisfied(settings: Sequence[ClusterExchange], epsilon: float, delta: float) -> bool:
-    """Whether (ε, δ) is certified for all these clusters; False may mean that (ε, δ) holds but could not be certified.
+    """Whether (ε, δ) is certified for all these clusters. False may mean that (ε, δ) holds but could not be certified.
 
     Args:
         settings: the clusters, of any sizes. epsilon, delta: ε at least 0, δ in (0, 1).
@@ -100,11 +97,11 @@ def satisfied(settings: Sequence[ClusterExchange], epsilon: float, delta: float)
 
 @lru_cache(maxsize=4096)
 def deltas_by_count(sources: int, flip_prob: float, most: int, epsilon: float) -> Floats:
-    """Upper bounds (most + 1,) of δ(ε) given t = 0..most submissions: for each t the largest over all data sets and
-    both directions.
+    """Upper bounds (most + 1,) of δ(ε) given t = 0..most submissions, over all data sets and both directions.
 
     Args:
-        sources: number of users; each submission carries the noisy label of one of them. most: largest t. flip_prob: α.
+        sources: number of users; each submission carries the noisy label of one of these users. most: largest t.
+        flip_prob: α.
     """
     views = _views(sources, flip_prob, most)
     starts = np.searchsorted(views.lower, np.arange(most))
@@ -117,12 +114,12 @@ def _views(sources: int, flip_prob: float, most: int) -> DirectViews:
     """Tables of the probabilities of k ones among t submissions, for t = 1..most: rows sorted by t, a column for each
     data set.
 
-    A data set is given by a number m: how many users besides the target hold label 1. As the two labels may be swapped,
-    values of m up to half the number of other users are enough. The rows have no weights for an average over t: the
-    field `upper` is 1. The field `lower`, which otherwise holds weights, is t - 1 and shows where each t begins.
+    A data set is given by a number m: how many users besides the target hold label 1. As labels may be swapped, m goes
+    up to half the number of other users. The rows are not weighted for an average over t: the field `upper` is 1. The
+    field `lower` is t - 1 in place of weights, and shows where each t begins.
 
     Args:
-        sources: number of users, the target among them. flip_prob: α.
+        sources: number of users, including the target, whose label is protected. flip_prob: α.
     """
     worlds = [OtherUsers(sources, sources - 1 - ones, ones, flip_prob) for ones in range((sources - 1) // 2 + 1)]
     index = np.arange(most, dtype=np.float64)

@@ -1,7 +1,7 @@
-"""Accountants of observers other than the learner, each with what the observer sees and when its bounds hold.
+"""Accountants of observers other than the learner, each with what the observer sees and when the bounds hold.
 
-Each has the methods `delta(epsilon)`, which returns a bracket, and `epsilon(delta)`, which returns a PrivacyBound. The
-learner's own accountant is `LabelExchange`.
+Each accountant has the methods `delta(epsilon)`, which returns a bracket, and `epsilon(delta)`, which returns a
+PrivacyBound. The learner's own accountant is `LabelExchange`.
 """
 
 import math
@@ -38,8 +38,8 @@ class Eavesdropper(Accountant):
     Args:
         flip_prob: α in [0, (K-1)/K].
         num_classes: K, at least 2.
-        observer: whom the bounds are about: "eavesdropper", or the name of another observer, who sees at most as much.
-            For such an observer the lower bounds are 0.
+        observer: whom the bounds are about: "eavesdropper", or another observer, who sees at most as much. For another
+            observer the lower bounds are 0.
     """
 
     requires = REALISED
@@ -51,18 +51,13 @@ class Eavesdropper(Accountant):
 
     @property
     def basis(self) -> str:
-        """How the bounds are computed, in words for reports: "exact: the noisy label" for an eavesdropper, or "noise
-        alone: nothing sharper is known" for another observer.
-        """
+        """In words, how the bounds are computed, for reports."""
         return "exact: the noisy label" if self._reads_all else "noise alone: nothing sharper is known"
 
     @property
     def _reads_all(self) -> bool:
-        """Whether the bounds are about an eavesdropper who reads each noisy label with its owner, for whom they are
-        exact.
-
-        If not, they are about another observer, who sees at most as much; only the upper bounds say something about
-        her.
+        """Whether the observer is an eavesdropper, for whom the bounds are exact. For another observer only the upper
+        bounds count.
         """
         return self.observer == "eavesdropper"
 
@@ -72,16 +67,16 @@ class Eavesdropper(Accountant):
         return local_epsilon(self.flip_prob, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε) of the noisy label itself; for an eavesdropper the two bounds are equal up to rounding."""
+        """Bounds of the δ(ε) of the noisy label alone. For an eavesdropper the two bounds are equal up to rounding."""
         check_epsilon(epsilon)
         bracket = local_delta(self.flip_prob, epsilon, self.num_classes)
         return bracket if self._reads_all else Bracket(0.0, bracket.upper)
 
     def attained_pair(self) -> AttainedPair | None:
-        """The probabilities that the target's noisy label is 0 and that it is 1: first if her true label is 0, then if
-        it is 1. From them lower bounds of the ε of several releases together are computed.
+        """Two laws of the target's noisy label, (Pr[0], Pr[1]): for her true label 0, and for her true label 1.
 
-        None for more than two classes, for α = 0, and for observers who see less than each noisy label with its owner.
+        From such pairs, lower bounds of the ε of several releases together are computed. The target is the user whose
+        label is protected. None: there are more than two classes, α = 0, or the observer is no eavesdropper.
         """
         alpha = self.flip_prob
         if self.num_classes > 2 or alpha == 0.0 or not self._reads_all:
@@ -106,9 +101,9 @@ class Eavesdropper(Accountant):
 class TimedLearner(Accountant):
     """A learner who also sees when each submission arrives.
 
-    If latencies depend on the link (distance, retries, load), times may reveal whom a user asked; then only ε₀, the ε
-    of the noisy label alone, holds. If start times and latencies do not depend on whom a user asks, the bounds for a
-    learner without times hold.
+    Latencies may depend on the link (distance, retries, load). Then times may reveal whom a user asked, and only ε₀
+    holds, the ε of the noisy label alone. If start times and latencies do not depend on whom a user asks, the bounds
+    for a learner without times hold.
 
     Args:
         exchange: the exchange in one cluster.
@@ -126,9 +121,9 @@ class TimedLearner(Accountant):
         return self.exchange.pure_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε). If `independent_latencies` is set, start times and latencies do not depend on whom a user
-        asks, and the bounds are those for a learner without times. Else the upper bound is the δ(ε) of the noisy label
-        alone, and the lower bound is 0.
+        """Bounds of δ(ε). If `independent_latencies` is set, these are the bounds for a learner without times.
+
+        Otherwise the upper bound is the δ(ε) of the noisy label alone, and the lower bound is 0.
         """
         if self.independent_latencies:
             return self.exchange.delta(epsilon)
@@ -136,9 +131,9 @@ class TimedLearner(Accountant):
         return Bracket(0.0, local_delta(self.exchange.flip_prob, epsilon).upper)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Bounds of ε at δ. If `independent_latencies` is set, start times and latencies do not depend on whom a user
-        asks, and the bounds are those for a learner without times. Else the upper bound is the ε of the noisy label
-        alone at this δ, and the lower bound is 0.
+        """Bounds of ε at δ. If `independent_latencies` is set, these are the bounds for a learner without times.
+
+        Otherwise the upper bound is the ε of the noisy label alone at this δ, and the lower bound is 0.
         """
         if self.independent_latencies:
             return replace(self.exchange.epsilon(delta), observer="learner-times", conditions=self.conditions)
@@ -164,7 +159,7 @@ class TimedLearner(Accountant):
 
 @dataclass(frozen=True)
 class Peer(FlippedLabels):
-    """One curious user of the cluster: she sees the noisy labels of the peers whom she asked, but not the release.
+    """One curious user of the cluster. She sees the noisy labels of the peers whom she asked, but not the release.
 
     Args:
         cluster_size: n, at least 2. flip_prob: α in [0, 1/2].
@@ -189,11 +184,11 @@ class Peer(FlippedLabels):
         return "exact: one noisy label" if self.peers == ((1, 1.0),) else "exact: the noisy labels that she got"
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε) = q max(0, 1-α-αe^ε), equal up to rounding. Here α is the flip probability, q is the
-        probability that the peer asks the target, and the other factor is the δ(ε) of the target's noisy label alone.
+        """Bounds of δ(ε) = q max(0, 1-α-αe^ε), equal up to rounding.
 
-        The peer asks k of the cluster's n users, each drawn uniformly and independently, so that q = 1-(1-1/n)^k. If k
-        is drawn, too, q is the average of this formula, weighted by the probabilities of k. For k = 1, q is 1/n.
+        Here q is the probability that the peer asks the target. The other factor is the δ(ε) of the target's noisy
+        label alone. The peer asks k of the n users, each drawn uniformly and independently, so q = 1-(1-1/n)^k. If k is
+        random, q is the mean of this formula over k.
         """
         check_epsilon(epsilon)
         local, n = local_delta(self.flip_prob, epsilon), self.cluster_size
@@ -213,11 +208,11 @@ class Peer(FlippedLabels):
 class Coalition(Accountant):
     """An observer who pools what the learner sees with what c passive users of the target's cluster see.
 
-    The members know their own noisy labels, whom they asked and what they got, and who asked them.
+    The members know their own noisy labels, whom they asked, what they got, and who asked them.
 
     Args:
         exchange: the exchange in one cluster, of a single round.
-        members: c, from 1 to n-1; the target is no member.
+        members: c, from 1 to n-1. The target is no member.
     """
 
     requires = INSIDERS
@@ -242,16 +237,15 @@ class Coalition(Accountant):
     def delta(self, epsilon: float) -> Bracket:
         """Bounds of the coalition's δ(ε), the largest over all data sets.
 
-        In one case a member asked the target; in the other no member did. The coalition's δ(ε) is the average of the
-        δ(ε) of the two cases, weighted by their probabilities.
+        There are two cases: a member asked the target, or no member did. The coalition's δ(ε) is the average of the two
+        cases' δ(ε), weighted by their probabilities.
         """
         check_epsilon(epsilon)
         e = self.exchange
         direct = local_delta(e.flip_prob, epsilon)
         if direct.upper == 0.0:
             return Bracket(0.0, 0.0)
-        # with probability `met` a member knows the target's noisy label; then δ is `direct`, and no observer's δ is
-        # larger
+        # with probability `met` a member knows the target's noisy label; then δ is `direct`, the largest possible δ
         met = self._met
         rest = coalition_delta(e.cluster_size, e.flip_prob, e.sampling_rate, self.members, epsilon)
         lower = (met * direct.lower + (1.0 - met) * rest.lower) * (1.0 - 2.0**-48)
@@ -286,8 +280,8 @@ class Coalition(Accountant):
         return some(1.0 / self.exchange.cluster_size, self.members)
 
     def _met_exceeds(self, epsilon: float, delta: float) -> bool:
-        """Whether Pr[a member asks the target] times the δ(ε) of the target's noisy label exceeds `delta`, so that (ε,
-        δ) fails.
+        """Whether Pr[a member asks the target] times the δ(ε) of the target's noisy label exceeds `delta`. Then (ε, δ)
+        fails.
 
         This quick test often decides without `delta(epsilon)`.
         """
@@ -296,19 +290,17 @@ class Coalition(Accountant):
 
 @disk_cached
 def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
-    """Bounds of the ε at δ of a coalition: the learner and some users of the target's cluster, who do not deviate from
-    the protocol.
+    """Bounds of the ε at δ of a coalition.
 
-    In small clusters, where δ(ε) is computed from all that the members can know, and for α = 0, `Coalition.delta` is
-    inverted. In other clusters the bounds come from two other exchanges. In the first exchange, the members forget what
-    they got, which gives the lower bound. In the second, which gives the upper bound, they know the noisy labels of as
-    many other users as there are members; they cannot have got more.
+    `Coalition.delta` is inverted in small clusters, and for α = 0. In other clusters the bounds come from two other
+    exchanges. For the lower bound, the members forget what they got. For the upper bound, the members know the noisy
+    labels of as many other users as there are members. They cannot have got more.
     """
     exchange, members = coalition.exchange, coalition.members
     if not (enumerable(exchange.cluster_size, members) or math.isinf(coalition.pure_epsilon)):
         return _large_coalition_epsilon(coalition, delta)
 
-    # where `_met_exceeds` shows that (ε, δ) fails, the curve counts as 1, and nothing is enumerated
+    # where `_met_exceeds` shows that (ε, δ) fails, the curve counts as 1, which saves an enumeration
     def curve(epsilon: float) -> Bracket:
         return Bracket(1.0, 1.0) if coalition._met_exceeds(epsilon, delta) else coalition.delta(epsilon)
 
@@ -319,43 +311,39 @@ def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
 
 
 def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
-    """Bounds of the ε at δ of a coalition, the learner and some users of the target's cluster, if the cluster is large.
+    """Bounds of the ε at δ of a coalition in a large cluster.
 
-    The coalition's δ(ε) is a sum of two products. The first is Pr[a member asked the target] times the δ(ε) of the
-    target's noisy label. The second is Pr[no member asked her] times the δ(ε) given that no member asked her. This last
-    δ(ε) is bounded from below by an exchange whose members forget what they got, and from above by one in which they
+    There are two cases: a member asked the target, or no member did. The coalition's δ(ε) is the sum over the cases of
+    a probability times a δ(ε). In the first case this is the δ(ε) of the target's noisy label. In the second case it is
+    bounded by two exchanges. For the lower bound, the members forget what they got. For the upper bound, the members
     know the noisy labels of as many other users as there are members.
     """
     exchange, members = coalition.exchange, coalition.members
     alpha, local = exchange.flip_prob, coalition.pure_epsilon
     forgotten, revealed = bracketing_exchanges(exchange.cluster_size, alpha, exchange.sampling_rate, members)
     met, log_delta = coalition._met, 8.0 * math.floor(math.log(delta) / 8.0)
-    # an upper bound of ε: the ε of an observer who knows the owner of each message
+    # an upper bound of ε: the ε of an observer who knows whose label each message carries
     direct = cross(lambda epsilon: local_delta(alpha, epsilon).upper > delta, alpha).below
 
     def unasked_delta(epsilon: float, upper: bool) -> float:
-        """The largest δ(ε), given that no member asked the target, at which the coalition's δ(ε) is at most `delta`,
-        the argument of `_large_coalition_epsilon`.
+        """The largest δ(ε), given that no member asked the target, at which the coalition's δ(ε) is at most `delta`.
 
-        The case in which a member asked the target contributes a part of the coalition's δ(ε). This part is subtracted
-        from `delta`, and the rest divided by the probability that no member asked her. The result is at most 0 if this
-        part alone is at least `delta`.
+        From `delta`, subtract the part of the case in which a member asked the target. Divide the rest by the
+        probability of the other case. The result is at most 0 if the first case alone reaches `delta`.
 
         Args:
-            upper: whether the result serves the upper bound of the coalition's ε, and is rounded down; else it serves
-            the lower bound, and is rounded up.
+            upper: whether the result is rounded down, for the upper bound of ε; otherwise it is rounded up.
         """
         direct = local_delta(alpha, epsilon)
         spare = delta - met * (direct.upper * (1.0 + 2.0**-45) if upper else direct.lower * (1.0 - 2.0**-45))
         return spare * (1.0 - 2.0**-45 if (spare > 0.0) == upper else 1.0 + 2.0**-45) / (1.0 - met)
 
     def zeros_above(evaluator: DeltaEvaluator, upper: bool, epsilon: float) -> bool:
-        """Whether the coalition's δ(ε) exceeds `delta`, the argument of `_large_coalition_epsilon`, in the data set in
-        which all users but the target hold label 0.
+        """Whether the coalition's δ(ε) exceeds `delta` if all users but the target hold label 0.
 
         Args:
-            evaluator: computes δ given that no member asked the target. upper: whether its upper bound of δ is taken,
-            for the upper bound of ε; else its lower bound.
+            evaluator: computes δ given that no member asked the target. upper: whether to take the evaluator's upper
+            bound of δ, for the upper bound of ε; otherwise the lower bound.
         """
         most = unasked_delta(epsilon, upper)
         return most <= 0.0 or evaluator.bounds(evaluator.views([0]), epsilon, (upper,))[0].max() > most
@@ -368,8 +356,8 @@ def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
         most = unasked_delta(epsilon, True)
         return epsilon < local and (most <= 0.0 or not revealed.satisfies(epsilon, most, log_delta))
 
-    # start at the ε of the data set in which all others hold label 0; if another data set needs a larger ε, go up in
-    # growing steps, then bisect
+    # start at the ε of the data set in which all others hold label 0; if another data set needs more, go up, then
+    # bisect
     below, upper = cross(partial(zeros_above, DeltaEvaluator(revealed, log_delta), True), alpha)
     step = 1e-6
     while refused(upper):

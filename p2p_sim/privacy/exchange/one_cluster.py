@@ -1,32 +1,32 @@
 """The learner's δ and ε in one cluster, bracketed over all data sets.
 
-The S sources are the users whose noisy bits submissions carry, the target among them. A data set is given by m (`ones`
-in the code): how many of the other S - 1 users hold label 1. δ is the larger δ of two directions, label 0 against 1 and
-1 against 0. Swapping the labels maps m to S - 1 - m and swaps the directions. So only m up to half of S - 1 matters.
-The data set m = 0 is evaluated first; it has the largest δ in most clusters, though not in all.
+The S sources are the users whose noisy bits (labels after the flip) submissions carry. The target is the source whose
+label is protected. A data set is given by m (`ones` in the code): how many of the other S - 1 users hold label 1. δ is
+the larger δ of two directions, label 0 against 1 and 1 against 0. Swapping the labels maps m to S - 1 - m and swaps the
+directions. So only m up to half of S - 1 matters. The data set m = 0 is evaluated first. This data set usually has the
+largest δ, but not always.
 
-**The covering argument.** Let δ_{S,m} be the δ of S sources at m, with t ~ Bin(trials, rate) submissions. *Reveal* the
-noisy bits of b other users to the learner, and which submissions carry these bits. δ does not fall, since the learner
-may ignore what is revealed. What remains is an exchange among S - b sources with t ~ Bin(trials, rate (S-b)/S), whose δ
-at m' is δ_{S-b,m'}. For m = m'..m'+b, reveal m - m' users with label 1 and b - (m - m') with label 0: m' others with
-label 1 remain. So
+**The covering argument.** Let δ_{S,m} be the δ of S sources at m, with t ~ Bin(trials, rate) submissions. *Reveal* to
+the learner the noisy bits of b other users, and which submissions carry these bits. δ does not fall, since the learner
+may ignore what is revealed. What remains is an exchange among S - b sources with t ~ Bin(trials, rate (S-b)/S). The δ
+of this exchange at m' is δ_{S-b,m'}. For m = m'..m'+b, reveal m - m' users with label 1 and b - (m - m') users with
+label 0. Then m' others with label 1 remain. So
 
     max over m = m'..m'+b of δ_{S,m}(ε)  <=  δ_{S-b,m'}(ε).
 
 One evaluation at m' certifies (ε, δ) for b + 1 data sets. A `CoverBlock` has one or more such m', at most 1 + b apart.
 All data sets are certified if m = 0 is certified, and if blocks reach from m = 1 to half without a gap (`_cover`). If ε
 is raised on the way, earlier blocks remain certified, since δ(ε) falls. `CoverPlan` proposes blocks by a heuristic.
-`_evaluator` refuses a block that the argument does not cover, and `_cover` one that leaves a gap before it. So the
-plan decides only how long the search takes and how tight the result is.
+`_evaluator` refuses a block that the argument does not cover. `_cover` refuses a block that leaves a gap before it. So
+the plan affects only the speed of the search and the width of the bracket.
 
-**The plan**, a heuristic. In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, where V is S times the sum of
-`Sources.variances`; that is, ln δ is about -ε² V/2. V grows with m up to half of S - 1. So the larger m is, the more
-bits may be revealed before V falls to its value at m = 0. At a given m, revealing b bits multiplies V by about 1 - b/S,
-and so ε by about 1 + b/(2S).
+**The plan.** In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, where V is S times the sum of `Sources.variances`. So
+ln δ is about -ε² V/2. V grows with m up to half of S - 1. So at larger m, more bits may be revealed before V falls to
+its value at m = 0. Revealing b bits multiplies V by about 1 - b/S, and so ε by about 1 + b/(2S).
 
-With more than `EXHAUSTIVE` sources or `_EXPECTED` expected submissions the number of evaluations is limited. `epsilon`
-first raises ε by one of the shares `_ROOM`, or by nothing, so that more bits may be revealed. If the limit is reached,
-at least b = `least_revealed` bits are revealed for every data set, m = 0 included.
+With more than `EXHAUSTIVE` sources or `_EXPECTED` expected submissions the number of evaluations is limited. Then
+`epsilon` first raises ε by one of the shares `_ROOM`, or by nothing, so that more bits may be revealed. If the limit is
+reached, at least `least_revealed` bits are revealed for every data set, also for m = 0.
 """
 
 import math
@@ -41,20 +41,20 @@ from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator, Sources, ro
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
 EXHAUSTIVE = 2048
-"""Up to this number of sources, the number of evaluations for the search over all data sets is not limited."""
+"""With more sources than this, the number of evaluations is limited."""
 _EXPECTED = 4096
-"""The number of evaluations is not limited only if there are also at most this number of expected submissions."""
+"""With more expected submissions than this, the number of evaluations is limited as well."""
 _ROOM = (0.004, 0.001, 0.0003)
-"""Where evaluations are limited, the ε of m = 0 is raised by the largest of these shares that costs less than revealing
-more bits does, if there is one, so that fewer evaluations are needed."""
+"""Where evaluations are limited, the ε of m = 0 is raised by one of these shares, so that fewer evaluations are needed.
+The largest share that costs less than revealing more bits is taken. If each share costs more, ε is not raised."""
 _LOOKS = 24
-"""Limit of steps, in each of which one or two blocks are tried: a first attempt is made only if fewer steps than this
-are expected. It ends after twice this number."""
+"""A step tries one or two blocks. A first attempt is made only if fewer steps than this are expected. The attempt ends
+after twice as many steps."""
 _BATCH = 24
 """Speed only: largest number of data sets that are evaluated together."""
 _WORTH = 12
-"""Speed only: where the number t of submissions is random, bits are revealed if b exceeds this or 3% of the sources,
-whichever is less."""
+"""Speed only, where the number of submissions is random: bits are revealed if b exceeds this number or 3% of the
+sources."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class CoverBlock:
     ones: ascending numbers m of others with label 1 at which δ is evaluated, at most 1 + `revealed` apart.
     revealed: b, how many other users' noisy bits are revealed to the learner.
     change: as in `DeltaEvaluator`. The value `NARROW` gives the bounds that are reported. A larger value makes a *quick
-        look*: its upper bound is coarser, and valid as well.
+        look*: the upper bound is coarser, but still valid.
     """
 
     ones: range
@@ -78,10 +78,11 @@ ZEROS = CoverBlock(range(1), 0)
 
 @dataclass(frozen=True)
 class CoverPlan:
-    """Proposes blocks to certify: a heuristic. It decides how many evaluations are needed, and how tight the result is.
+    """Proposes blocks to certify, by a heuristic. The blocks decide how many evaluations are needed, and how tight the
+    result is.
 
     exchange: the exchange whose data sets are certified. exact: the evaluator for blocks with b = `least`, other than
-    quick looks. least: smallest b, except of a last block that ends at half. needed: the variance V at which δ is
+    quick looks. least: smallest b, except in a last block that ends at half. needed: the variance V at which δ is
     approximately the target δ.
     """
 
@@ -91,45 +92,44 @@ class CoverPlan:
     needed: float
 
     def blocks(self, first: int, trust: float) -> list[CoverBlock]:
-        """One or two proposals of which data sets to certify next, the quicker first; both are for the same data sets.
+        """One or two proposals of which data sets to certify next, the quicker first. Both are for the same data sets.
 
-        A data set is given by m: how many users besides the target hold label 1. If the noisy labels of b others are
-        told to the learner, one evaluation of δ at m certifies m to m + b. Where few labels may be told, several m are
-        evaluated together. A quick proposal has a coarser upper bound of δ, so that it may fail where the other one
-        succeeds.
+        If few noisy labels may be told to the learner, several m are evaluated together. A quick proposal has a coarser
+        upper bound of δ. So it may fail where the other proposal succeeds.
 
         Args:
-            first: smallest m that is not certified yet. trust: in (0, 1]. The largest b at which the evaluation should
-            still succeed is estimated; to be on the safe side, this estimate is multiplied by `trust`.
+            first: smallest m that is not certified yet. trust: in (0, 1], a factor on the safe side for the estimated
+            b.
         """
         exchange, least, half = self.exchange, self.least, (self.exchange.sources - 1) // 2
-        # reveal b bits: if the estimate is right, δ of m at S - b sources is still below the target. If t has a single
-        # value, a quick look is fast, so that b = 3 is enough for one
+        # reveal b bits: if the estimate is right, the δ of m at S - b sources is below the target. If t has a single
+        # value, a quick look is fast, and b = 3 is enough
         few = max(least, 2, 0 if exchange.rate == 1.0 else min(_WORTH, int(0.03 * exchange.sources)))
         revealed = int(trust * self.revealable(first))
         if revealed > few:
             revealed = min(revealed, half - first)
-            # revealing b bits changes ln δ by about ln δ · b/S; let blocks of submissions change it by 0.4 of this
+            # revealing b bits changes ln δ by about ln δ · b/S; blocks of submissions may change it by 0.4 of this
             change = min(max(1.2 * NARROW, -0.4 * self.exact.log_delta * revealed / exchange.sources), 1.0)
             return [CoverBlock(range(first, first + 1), revealed, change)]
-        # else evaluate data sets together; their mean numbers of noisy ones lie within 6 standard deviations
+        # otherwise evaluate data sets together; their mean numbers of noisy ones lie within 6 standard deviations
         apart = (1.0 - 2.0 * exchange.flip_prob) * (least + 1)
         flipped = exchange.flip_prob * (1.0 - exchange.flip_prob)
         overlap = 6.0 * math.sqrt(exchange.sources * flipped) / apart if apart else math.inf
         batch = max(1, int(min(_BATCH, overlap)))
-        # up to the m from which revealing is faster (checked for `least` = 0, at which m are 1 apart); a single m where
-        # δ is not computed from tables
+        # stop at the m from which revealing is faster (the count is exact for `least` = 0, where the m are 1 apart).
+        # Without tables, take a single m
         count = next((c for c in range(4, batch, 4) if trust * self.revealable(first + c) > few), batch)
         block = CoverBlock(range(first, half + 1, least + 1)[: count if self.exact.direct else 1], least)
-        # where V is larger than needed, try a quick look first: ln δ may grow by a share of 1 - needed/V, of which 40%
-        # are used
+        # where V is larger than needed, try a quick look first. ln δ may grow by a share of 1 - needed/V, and 40% of
+        # this are used
         larger = exchange.sources * sum(exchange.variances(first))
         change = min(-0.4 * self.exact.log_delta * (1.0 - self.needed / larger), 1.0)
         return [replace(block, change=change), block] if change > 2.0 * NARROW and not least else [block]
 
     def most_looks(self, half: int) -> int:
-        """Largest number of steps to certify the data sets in which 1 to `half` others hold label 1. A step tries one
-        or two blocks. The number is 48, or 0 (nothing is tried) if 24 or more steps are expected to be needed.
+        """Largest number of steps to certify the data sets m = 1 to `half`: 48, or 0 if 24 or more steps are expected.
+
+        A step tries one or two blocks.
         """
         ones, expected = 1, 0
         while ones <= half and expected < _LOOKS:
@@ -138,12 +138,11 @@ class CoverPlan:
         return 2 * _LOOKS if expected < _LOOKS else 0
 
     def revealable(self, ones: int) -> float:
-        """An estimate of how many other users' noisy labels may be told to the learner before δ exceeds the δ that is
-        to be certified, if m = `ones` others hold label 1.
+        """An estimate of how many other users' noisy labels may be told to the learner at m = `ones`, before δ is too
+        large.
 
-        In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, where the variance V of what the learner sees falls with
-        each label that is told. The result is the number of labels at which V falls to the value that belongs to that
-        δ.
+        The variance V of what the learner sees falls with each label that is told. The result is the number of labels
+        at which V falls to `needed`.
         """
         exchange = self.exchange
         if not 0.0 < self.needed < 1e150:
@@ -151,7 +150,7 @@ class CoverPlan:
         drawn, flipped = exchange.variances(ones)
         if exchange.rate < 1.0:
             return exchange.sources - self.needed / (drawn + flipped)
-        # t is fixed and does not change when bits are revealed: with s sources left, V = s (drawn s/S + flipped)
+        # t is fixed, also when bits are revealed: with s sources left, V = s (drawn s/S + flipped)
         drawn /= exchange.sources
         sources = (math.sqrt(flipped**2 + 4.0 * drawn * self.needed) - flipped) / (2.0 * drawn)
         return exchange.sources - sources
@@ -165,8 +164,8 @@ class PrivacyTarget(NamedTuple):
 
 
 Include = Callable[[CoverBlock], bool]
-"""A function that says whether a block that is no quick look is certified. Some such functions raise ε or δ of the
-targets until it is certified, and return True."""
+"""A function that says whether a block other than a quick look is certified. Some such functions raise ε or δ of the
+targets until the block is certified, and return True."""
 
 
 @dataclass(frozen=True)
@@ -174,13 +173,13 @@ class ClusterExchange(Sources):
     """One exchange among users of a cluster, as the learner sees it.
 
     Args:
-        sources: S, users whose noisy bits can be submitted, the target among them; at least 1.
+        sources: S, users whose noisy bits can be submitted, including the target; at least 1.
         flip_prob: α, 0 or in [1e-300, 1/2].
         trials, rate: the number t of submissions that carry a source's noisy bit is Bin(trials, rate).
 
     With α = 0, δ(ε) is for every ε the probability that somebody submits the target's label. No data set has a larger
-    δ, even if the learner knows whose label each submission carries. m = 0 attains this value: all others hold label 0,
-    so that a submitted 1 is the target's label.
+    δ, even if the learner knows whose label each submission carries. The data set m = 0 attains this value: all others
+    hold label 0, so a submitted 1 is the target's label.
     """
 
     def delta(self, epsilon: float) -> Bracket:
@@ -200,18 +199,15 @@ class ClusterExchange(Sources):
         lower, targets = [0.0] * len(inside), zero.copy()
 
         def include(block: CoverBlock) -> bool:
-            """Raises the upper bound of δ at each ε of `profile` so that it holds in the data sets of a block, too;
-            returns True.
+            """Raises the upper bound of δ at each ε until it holds in the block's data sets; returns True.
 
-            A data set is given by m: how many users besides the target hold label 1. A block is several data sets that
-            are certified together; for this, some users' noisy labels may be revealed to the learner, which never
-            lowers δ. If no label is revealed, the lower bounds of δ are raised as well.
+            If the block reveals no label, the lower bounds of δ are raised as well.
             """
             evaluator = self._evaluator(block, log_delta)
             views = evaluator.views(block.ones)
             for index, (epsilon, upper) in enumerate(targets):
                 delta = evaluator.deltas(views, epsilon)
-                # δ with revealed bits may exceed the true δ, so that its lower bound does not count
+                # δ with revealed bits may exceed the true δ, so the block's lower bound does not count
                 lower[index] = lower[index] if block.revealed else max(lower[index], delta.lower)
                 targets[index] = PrivacyTarget(epsilon, max(upper, delta.upper))
             return True
@@ -246,10 +242,10 @@ class ClusterExchange(Sources):
         evaluator = DeltaEvaluator(self, log_delta)
         lower = evaluator.cross(ZEROS.ones, delta, 0.0, upper=False).above
         upper = evaluator.cross(ZEROS.ones, delta, lower, upper=True).below
-        # where evaluations are limited, raise ε by a share `room`; others' V may then fall by the factor (1 + room)²
+        # where evaluations are limited, raise ε by a share `room`; at other m, V may then fall by the factor (1+room)²
         variance_share = 1.0
         if not self.searched_in_full:
-            # the largest room that costs less than revealing `least_revealed` bits; 0 if none does
+            # the largest room that costs less than revealing `least_revealed` bits; 0 if each room costs more
             reduced = self._evaluator(self._zeros_revealed, log_delta)
             views = reduced.views(ZEROS.ones)
             affordable = (
@@ -260,12 +256,9 @@ class ClusterExchange(Sources):
         targets = [PrivacyTarget(upper, delta)]
 
         def include(block: CoverBlock) -> bool:
-            """Raises the upper bound that `epsilon` computes, if needed, so that (ε, δ) holds in the data sets of a
-            block, too; returns True.
+            """Raises the upper bound of ε until (ε, δ) holds in the block's data sets; returns True.
 
-            A data set is given by m: how many users besides the target hold label 1. A block is several data sets that
-            are certified together; for this, some users' noisy labels may be revealed to the learner, which never
-            lowers δ. If ε is raised and no label is revealed, the lower bound of ε may be raised as well.
+            If ε is raised and the block reveals no label, the lower bound of ε may be raised as well.
             """
             nonlocal lower
             evaluator, upper = self._evaluator(block, log_delta), targets[0].epsilon
@@ -286,12 +279,12 @@ class ClusterExchange(Sources):
         return Bracket(min(lower, local), min(targets[0].epsilon, local))
 
     def satisfies(self, epsilon: float, delta: float, cut_for: float | None = None) -> bool:
-        """Whether (ε, δ) is certified; False may mean that (ε, δ) holds but could not be certified.
+        """Whether (ε, δ) is certified. False may mean that (ε, δ) holds but could not be certified.
 
         Args:
-            cut_for: ln of a δ; sums leave out probabilities far below this δ, which the upper bound of δ(ε) allows for.
-            None: ln `delta`. Tables of one data set are cached for each `cut_for`, so that calls with several close δ
-            are faster if all pass the same value.
+            cut_for: ln of a δ; None: ln `delta`. Sums leave out probabilities far below this δ, and the upper bound of
+                δ(ε) allows for this. Tables of a data set are cached for each `cut_for`. So calls with several close δ
+                are faster with the same value.
         """
         local = local_epsilon(self.flip_prob)
         if epsilon >= local or delta >= 1.0:
@@ -303,14 +296,14 @@ class ClusterExchange(Sources):
         def include(block: CoverBlock) -> bool:
             return self.check(block, log_delta, targets)
 
-        # a rough δ of m = 0 certifies m = 0 if it is small, and shows which V is needed, as ln δ is about -ε² V/2
+        # if a rough δ of m = 0 is small, it certifies m = 0; it also shows which V is needed, as ln δ is about -ε² V/2
         rough = DeltaEvaluator(self, log_delta, 0.5).at(0, epsilon).upper
         if rough > delta and not include(ZEROS):
             return False
         variance_share = log_delta / min(log_delta, math.log(rough)) if rough > 0.0 else 0.0
         if self._cover(targets, log_delta, include, variance_share=variance_share):
             return True
-        # where evaluations are limited try once more, with enough bits revealed that few evaluations are needed
+        # where evaluations are limited, try once more and reveal so many bits that few evaluations are needed
         return (
             not self.searched_in_full
             and include(self._zeros_revealed)
@@ -323,13 +316,12 @@ class ClusterExchange(Sources):
         False may mean that a pair holds but could not be certified.
 
         Args:
-            block: data sets that are certified together, given by numbers m of users besides the target who hold
-            label 1, and by how many noisy labels are revealed to the learner for this. log_delta: ln of the δ of
-            interest; sums leave out what is far below it.
+            block: data sets that are certified together. log_delta: ln of the δ of interest; sums leave out
+            probabilities far below this δ.
         """
         evaluator = self._evaluator(block, log_delta)
         if len(block.ones) > 1 and not evaluator.direct:
-            return False  # the views would be those of the first data set alone
+            return False  # the result would be for the first data set alone
         views = evaluator.views(block.ones)
         return all(evaluator.bounds(views, target.epsilon, (True,))[0].max() <= target.delta for target in targets)
 
@@ -337,55 +329,47 @@ class ClusterExchange(Sources):
     def searched_in_full(self) -> bool:
         """Whether the search for the data set with the largest δ may take any number of evaluations.
 
-        It may with up to 2,048 users whose labels can be submitted and up to 4,096 expected submissions. A data set is
-        given by how many users besides the target hold label 1.
+        This needs at most 2,048 sources and at most 4,096 expected submissions.
         """
         return self.sources <= EXHAUSTIVE and self.trials * self.rate <= _EXPECTED
 
     @property
     def least_revealed(self) -> int:
-        """The smallest number b of noisy labels that are revealed to the learner in the last attempt to bound δ in all
-        data sets.
+        """The smallest number b of noisy labels that are revealed to the learner in the last attempt to bound δ.
 
-        Revealing labels never lowers δ, and one evaluation then bounds δ in b + 1 data sets at once. b is 1% of the S
-        users whose labels can be submitted, 2% for S above 20,000, and 0 for S < 100: with so few data sets, the last
-        attempt is like the first one, but without a limit of evaluations.
+        One evaluation then bounds δ in b + 1 data sets at once. b is 1% of the S sources, or 2% for S above 20,000. For
+        S < 100, b is 0: with so few data sets, the last attempt has no limit of evaluations.
         """
         return self.sources // (100 if self.sources <= 20_000 else 50)
 
     @property
     def _zeros_revealed(self) -> CoverBlock:
-        """The block of data sets in which 0 to b users besides the target hold label 1, b = `least_revealed`.
-
-        Its δ is evaluated where all others hold label 0 and b of their noisy labels are revealed to the learner. This
-        bounds δ in the whole block.
+        """The data sets m = 0 to b, with b = `least_revealed`. An evaluation at m = 0 with b noisy labels revealed
+        bounds δ in all.
         """
         return CoverBlock(ZEROS.ones, self.least_revealed)
 
     def _evaluator(self, block: CoverBlock, log_delta: float) -> DeltaEvaluator:
-        """The object that computes δ for a block of data sets, each given by a number m of users besides the target
-        with label 1.
+        """The object that computes δ for a block of data sets.
 
-        The block reveals the noisy labels of b users to the learner, which never lowers δ. Of S users whose labels can
-        be submitted, S - b remain. In the exchange, each of `trials` possible submissions takes place with probability
-        `rate`. Here it counts only if it carries the label of one of the S - b users. So the rate is multiplied by
-        (S-b)/S, rounded up. A block may be marked as a quick look, a faster evaluation with a coarser upper bound. A
-        quick look keeps a rate of 1: then the number of submissions has a single value, and δ is no lower, as dropping
-        submissions is post-processing.
+        The block reveals b noisy labels, so S - b sources remain. A submission counts only if it carries the label of
+        one of these sources. So the rate is multiplied by (S-b)/S, rounded up. A quick look keeps a rate of 1: then the
+        number of submissions has a single value, which is faster. δ is no lower, as dropping submissions is
+        post-processing.
 
         Args:
-            log_delta: ln of the δ of interest; sums leave out what is far below it.
+            log_delta: ln of the δ of interest; sums leave out probabilities far below this δ.
 
         Raises:
-            ValueError: δ at the m of the block does not bound δ of all m from the first of them to the last plus b.
+            ValueError: the block does not bound δ at all m from the first of `ones` to the last plus b.
         """
         ones, revealed, rate = block.ones, block.revealed, self.rate
         remaining = self.sources - revealed
         if rate < 1.0 or block.change == NARROW:
             rate = share_of(rate, remaining, self.sources, up=True)
         evaluator = DeltaEvaluator(replace(self, sources=remaining, rate=rate), log_delta, block.change)
-        # m are at most 1 + b apart, the last plus b at most S - 1; several m need tables, since tails are those of the
-        # first m alone (of a quick look, `check` sees to this)
+        # the m are at most 1 + b apart, and the last plus b is at most S - 1. Several m need tables, since tails are
+        # for the first m alone (`check` sees to this for a quick look)
         fits = ones[0] >= 0 and 1 <= ones.step <= 1 + revealed and ones[-1] + revealed < self.sources
         if not fits or (len(ones) > 1 and block.change <= NARROW and not evaluator.direct):
             raise ValueError(f"{block}: does not certify every data set from the first to the last")
@@ -401,30 +385,27 @@ class ClusterExchange(Sources):
         variance_share: float = 1.0,
         limited: bool = True,
     ) -> bool:
-        """Certifies the data sets from m = 1 + `least` to half of S - 1, block by block; returns whether it succeeded.
+        """Certifies the data sets from m = 1 + `least` to half of S - 1, block by block; returns whether this
+        succeeded.
 
-        S users have noisy labels that can be submitted, the target among them; m is how many of the S - 1 others hold
-        label 1. Data sets above half need no evaluation: swapping the labels maps m to S - 1 - m. A block is several
-        successive m. One or a few evaluations bound their δ; there the noisy labels of b users are revealed to the
-        learner, which never lowers δ. A heuristic proposes the blocks. Some are quick looks, faster evaluations with a
-        coarser upper bound; if one fails, an exact evaluation follows, or fewer labels are revealed. The data sets
-        m = 0 to `least` must be certified before.
+        The data sets m = 0 to `least` must be certified before. A heuristic proposes the blocks. Some are quick looks.
+        If a quick look fails, an exact evaluation follows, or fewer labels are revealed.
 
         Args:
-            targets: pairs (ε, δ) against which quick looks are checked. `include` may replace a pair by one with a
-            larger ε or δ that holds in its block, too. log_delta: ln of the δ of interest; sums leave out what is far
-            below it. include: a function that certifies a block that is no quick look, and returns whether it could.
-            least: smallest b of a block; only a last block that ends at half may have a smaller b. variance_share:
-            guides the sizes of the blocks, not the result. ln δ is about -ε² V/2, where V is the variance of what the
-            learner sees; blocks are made so large that V stays about this share of that of m = 0. limited: whether to
-            give up after at most 48 steps, or at once if 24 or more are expected (a step tries one or two blocks),
-            where the cluster is not small enough to search all data sets in full. If False, the result is True whenever
-            `include` certifies every block.
+            targets: pairs (ε, δ) for the quick looks. `include` may replace a pair by a pair with a larger ε or δ.
+            log_delta: ln of the δ of interest; sums leave out probabilities far below this δ.
+            include: certifies a block other than a quick look, and returns whether this succeeded.
+            least: smallest b of a block; a last block that ends at half may have a smaller b.
+            variance_share: guides the sizes of the blocks, not the result. Blocks are so large that the variance V of
+                what the learner sees stays about this share of V at m = 0.
+            limited: whether to give up after 48 steps, or at once if 24 or more are expected (a step tries one or two
+                blocks). A cluster that is `searched_in_full` has no limit. Without a limit the result is True whenever
+                `include` certifies every block.
         """
         half, needed = (self.sources - 1) // 2, self.sources * sum(self.variances(0)) * variance_share
         plan = CoverPlan(self, self._evaluator(CoverBlock(ZEROS.ones, least), log_delta), least, needed)
         most = plan.most_looks(half) if limited and not self.searched_in_full else math.inf
-        # all data sets before `first` are certified; 0.6, 1.3 and 2 below affect speed only
+        # all data sets before `first` are certified; the numbers 0.6, 1.3 and 2 below affect speed only
         first, trust, looks = 1 + least, 0.6, 0
         while first <= half and looks < most:
             looks += 1
@@ -444,7 +425,5 @@ class ClusterExchange(Sources):
         return first > half
 
     def _log_delta(self, epsilon: float) -> float:
-        """ln of a rough δ(ε) in the data set where all users but the target hold label 0; sums may leave out terms far
-        below this δ.
-        """
+        """ln of a rough δ(ε) if all others hold label 0; sums may leave out probabilities far below this δ."""
         return rough_log_delta(lambda guess: DeltaEvaluator(self, guess).at(0, epsilon).lower)

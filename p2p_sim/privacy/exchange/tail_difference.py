@@ -1,21 +1,23 @@
 """δ as a difference of two tail probabilities at one cut-off, for large clusters, one data set at a time.
 
-Among t submissions, k carry a 1; A(k) and B(k) are the probabilities of k if the target's noisy bit is 0 and if it
-is 1. Let f be the law of X, the number of other users' noisy bits that are 1, and S the number of users whose noisy
-bits may be submitted. Then A(k) = Σ_x f(x) Bin(k; t, x/S), where Bin(k; t, p) is the probability of k ones among t
-draws, each 1 with probability p. B(k) has f(x-1) in place of f(x). So B(k)/A(k) is the expectation of f(x-1)/f(x) given
-k under A. f is log-concave, so f(x-1)/f(x) increases in x. The binomial kernel is totally positive of order 2, so x
-given k increases stochastically in k. Hence B(k)/A(k) increases in k. The event that gives δ is therefore "at most k*
-ones" (evidence of label 0) or "at least k* ones" (evidence of label 1). Bisection finds the cut-off k*; the tails are
-sums over X of incomplete beta functions I.
+The target is the user whose label is protected. Among t submissions, k carry a 1. A(k) is the probability of k if the
+target's noisy bit (her label after the flip) is 0, and B(k) if this bit is 1. Let X be the number of other users' noisy
+bits that are 1, and f the law of X. Let S be the number of users whose noisy bits may be submitted. Then A(k) = Σ_x
+f(x) Bin(k; t, x/S), where Bin(k; t, p) is the probability of k ones among t draws, each 1 with probability p. B(k) has
+f(x-1) in place of f(x).
 
-Errors. Bounds of three rounding errors are proved: the errors of the law of X (`NoisyOnes.error`), of the sums, and of
-the argument of I. A tail of Bin(t, p) is computed from z, the smaller of p and 1-p, which has a relative error of at
-most u = 2^-53. Let e^-s be the probability of the tail, and E the expectation of Bin(t, z) given the tail. Then
-d ln(e^-s)/d ln z = (E - t z)/(1-z), and t KL(E/t || z) <= s. So by Pinsker's inequality |E - t z| <= sqrt(s t/2), and
-the derivative is at most sqrt(2 s t) <= 40 sqrt(t) for s <= 800. Two errors are measured: SciPy's error of I at given
-arguments, and the effect of errors of ln B(k)/A(k) (`MISPLACED`). The quadrature that finds the cut-off is checked at
-each cut-off of a reported bound (`_AGREED`).
+So B(k)/A(k) is the expectation of f(x-1)/f(x) given k under A. As f is log-concave, f(x-1)/f(x) increases in x. As the
+binomial kernel is totally positive of order 2, x given k increases stochastically in k. Hence B(k)/A(k) increases in k.
+Therefore the event that gives δ is "at most k* ones" (evidence of label 0) or "at least k* ones" (evidence of label 1).
+Bisection finds the cut-off k*. The tails are sums over X of incomplete beta functions I.
+
+Errors. Three bounds of rounding errors are proved: of the law of X (`NoisyOnes.error`), of the sums, and of the
+argument of I. For the third bound, let z be the smaller of p and 1-p. A tail of Bin(t, p) is computed from z. The
+relative error of z is at most u = 2^-53. Let e^-s be the probability of the tail, and E the expectation of Bin(t, z)
+given the tail. Then d ln(e^-s)/d ln z = (E - t z)/(1-z), and t KL(E/t || z) <= s. So by Pinsker's inequality |E - t
+z| <= sqrt(s t/2). Hence the derivative is at most sqrt(2 s t) <= 40 sqrt(t) for s <= 800. Two errors are measured:
+SciPy's error of I at given arguments, and the effect of errors of ln B(k)/A(k) (`MISPLACED`). The quadrature that finds
+the cut-off is checked at each cut-off of a reported bound (`_AGREED`).
 """
 
 import math
@@ -39,15 +41,15 @@ MISPLACED = 1e-12
 """Relative error of δ's two terms that is allowed for because an error of ln B(k)/A(k) may misplace the cut-off k*.
 
 A term k between the misplaced and the right cut-off changes δ by less than the error of the logarithm times the term's
-probability. The error of the logarithm grows with t (largest seen: 4e-11, at t up to 1e7), but each term's share of the
-tail falls. At 23,093 random cut-offs with t up to 1e7 the product of error and probability was at most 2.9e-13 of the
+probability. The error of the logarithm grows with t (largest seen: 4e-11, at t up to 1e7). But each term's share of the
+tail falls. At 23,093 random cut-offs with t up to 1e7, the product of error and probability was at most 2.9e-13 of the
 tail."""
 _SMALLEST = 2.0**-1022
-"""Absolute error that is allowed for where an incomplete beta function underflows: SciPy may then return 0."""
+"""Absolute error that is allowed for where an incomplete beta function underflows. SciPy may then return 0."""
 _AGREED = 1e-12
-"""If two quadratures differ by at most this in ln B(k)/A(k), the cut-off counts as the cut-off of the full sum.
+"""If two quadratures differ by at most this in ln B(k)/A(k), the cut-off is accepted.
 
-The nodes of one quadrature lie between the nodes of the other, so that their leading errors mostly have opposite signs.
+The nodes of one quadrature lie between the nodes of the other. So their leading errors mostly have opposite signs.
 Measured, not proved: at 18,839 random cut-offs where the two agreed, the full sum differed by at most 1.1e-12."""
 _NEVER = -1e30
 """Stands for the logarithm of 0."""
@@ -55,17 +57,17 @@ _NEVER = -1e30
 
 @dataclass(frozen=True)
 class CutOffViews:
-    """What the learner may see in one data set, as sums over W values of X that give the tails of A and B at any
+    """What the learner may see in one data set, as sums over W values of X. The sums give the tails of A and B at any
     cut-off.
 
-    weights: (W,) Pr[X]. share: X/S and (X + 1)/S (with a kernel, its values at X and X + 1), merged to (W + 1,) if X
-        takes consecutive values, else (2W,).
-    rest: 1 - share. nodes: the quadrature that finds a cut-off. check: a second quadrature, which confirms the cut-off.
-        full: the sum over every X, used if the two quadratures disagree. check and full are None where they are not
-        needed.
+    weights: (W,) Pr[X].
+    share: the probability that a submission is 1, at X and at X + 1: X/S and (X + 1)/S, or a kernel's values. Shape
+        (W + 1,) if the values of X are consecutive, otherwise (2W,).
+    rest: 1 - share. nodes: the quadrature that finds a cut-off. check: a second quadrature, which confirms the cut-off;
+        None: not needed. full: the sum over every X, for the case that the two disagree; None: not needed.
     submissions: the numbers t, with their weights. few: points at which tails are summed; None: at the W values of X.
     slack: relative error of a tail. tiny: absolute error of a tail by underflow.
-    missed: bound of the probability that the truncated law of X leaves out; it widens both bounds of δ.
+    missed: bound of the probability that the truncated law of X leaves out; both bounds of δ allow for this.
     """
 
     weights: Floats
@@ -83,17 +85,15 @@ class CutOffViews:
     @staticmethod
     def of(world: OtherUsers, submissions: SubmissionCounts, quadrature: bool = False) -> "CutOffViews":
         """What the learner may see in one data set, stored such that δ at any ε is a difference of two tail
-        probabilities of the number of ones among t submissions. The tails, one for each noisy label of the target, are
-        sums over X, the number of noisy labels that are 1 among all users but the target.
+        probabilities.
 
-        To find δ, one needs the cut-off: the number of ones from which on the evidence favours one label. A quadrature,
-        a sum over every h-th X only (trapezoid rule), finds it. For bounds that are reported, a second quadrature
-        checks the cut-off; where the two disagree, the sum over every X decides.
+        A quadrature finds the cut-off k*; it sums over every h-th X only (trapezoid rule). For reported bounds, a
+        second quadrature checks the cut-off. If the two disagree, the sum over every X decides.
 
         Args:
             world: the users besides the target: how many hold label 0 and label 1, and α. submissions: the numbers t of
-            submissions at which δ is evaluated, with their weights. quadrature: whether the tails, too, are sums over
-            every h-th X, and cut-offs remain unchecked. This is faster; it is for searches, not for reported bounds.
+            submissions at which δ is evaluated, with their weights. quadrature: whether tails are summed over every
+            h-th X, too, and cut-offs are not checked. This is faster; it is for searches, not for reported bounds.
         """
         # all values of X, and the relative error of a sum over them
         law = world.noisy_ones(submissions.log_tail)
@@ -102,7 +102,7 @@ class CutOffViews:
         share, rest = world.shares(noisy)
         most = max(submissions.counts)
         slack = BETAINC_ERROR + MISPLACED + law.error + (len(weights) + 6 + 40.0 * math.sqrt(most)) * UNIT
-        if world.kernel is not None:  # arguments are off by more than u, and so are the logarithms of B(k)/A(k)
+        if world.kernel is not None:  # both arguments and logarithms of B(k)/A(k) are off by more than u
             slack += (40.0 * math.sqrt(most) + 4.0 * most) * world.kernel.error
         # every h-th X: the standard deviation of X given (t, k) falls with t/S, the submissions per source
         others, load = world.zeros + world.ones, most / world.sources
@@ -139,12 +139,12 @@ class CutOffViews:
     def deltas(self, coefficients: Coefficients, ends: Sequence[bool] = (False, True)) -> list[Floats]:
         """Bounds of δ(ε), the sum over views of max(0, keep·p - lose·q), for (p, q) = (A, B) and (B, A).
 
-        A view is what the learner sees: the number t of submissions and how many of them are 1. A and B are its
-        probabilities if the target's noisy label is 0 and if it is 1.
+        A view is what the learner sees: the number t of submissions, and how many are 1. A and B are the probabilities
+        of a view if the target's noisy label is 0, and if it is 1.
 
         Args:
-            coefficients: keep = 1-α-αe^ε and lose = e^ε(1-α)-α, both positive, as `hockey_stick_coefficients` gives
-            them. ends: which bounds, in order: False is the lower, True the upper.
+            coefficients: keep = 1-α-αe^ε and lose = e^ε(1-α)-α, both positive, from `hockey_stick_coefficients`. ends:
+            which bounds, in order: False is the lower, True the upper.
 
         Returns:
             One array (1, 2) for each entry of `ends`: one data set, and the two directions (A, B) and (B, A).
@@ -153,8 +153,7 @@ class CutOffViews:
         # a term of δ is positive for k with B(k)/A(k) > lose/keep (direction 1), or with B(k)/A(k) < keep/lose
         # (direction 0)
         threshold = math.log1p((lose - keep) / keep)
-        # added once for all t, because the exact probabilities of all t, which lie between the lower and upper weights,
-        # sum to 1
+        # added once for all t: the exact probabilities of all t sum to 1
         missed = (keep + lose) * self.missed
         lower, upper = np.full((1, 2), -missed), np.full((1, 2), self.submissions.lost + missed)
         guesses: list[int | None] = [None, None]
@@ -177,14 +176,12 @@ class CutOffViews:
         """The cut-off: the smallest number k of ones among t submissions with ln B(k)/A(k) > threshold; t + 1 if there
         is none.
 
-        A(k) and B(k) are the probabilities of k if the target's noisy bit is 0 and if it is 1; B(k)/A(k) increases in
-        k. So the threshold, which depends on ε, separates the k that count in δ(ε) from the others.
+        B(k)/A(k) increases in k. So the threshold, which depends on ε, separates the k that count in δ(ε) from the
+        others.
 
         Args:
-            t: number of submissions. threshold: for the direction in which label 1 is the evidence, ln of the ratio B/A
-            above which max(0, keep·B - lose·A) is positive, with keep = 1-α-αe^ε and lose = e^ε(1-α)-α; its negative
-            for the other direction. guess: the cut-off for a neighbouring t, from which the search starts; None if
-            unknown.
+            t: number of submissions. threshold: ln(lose/keep) if label 1 is the evidence, and -ln(lose/keep) for the
+            other direction. guess: the cut-off for a neighbouring t, from which the search starts; None: unknown.
         """
         cut = self.nodes.first_above(t, threshold, guess)
         at = min(cut, t)
@@ -195,9 +192,8 @@ class CutOffViews:
     def _tails(self, t: int, least: int, upper: bool) -> TailPair:
         """Probabilities of at least `least` ones (if `upper`) or zeros (if not) among t submissions.
 
-        Field a of the result is the probability if the target's noisy label is 0, b if it is 1. Both are averages over
-        how many other users' noisy labels are 1. Field off is the absolute error of both by interpolation, 0 if there
-        is none.
+        Field a is the probability if the target's noisy label is 0, and b if it is 1. Both are averages over X. Field
+        off bounds the absolute error by interpolation.
         """
         if not 0 < least <= t:
             certain = float(least <= 0)
@@ -212,7 +208,7 @@ class CutOffViews:
 
 
 def upper_tail(t: int, least: int, chance: Floats, rest: Floats) -> Floats:
-    """Pr[Bin(t, p) >= least] for each p in `chance`, where `rest` is 1-p; computed from the smaller of p and 1-p."""
+    """Pr[Bin(t, p) >= least] for each p in `chance`, computed from the smaller of p and 1-p. `rest` is 1-p."""
     tail, small = np.empty_like(chance), chance <= 0.5
     # the tail is I_p(least, t - least + 1) = 1 - I_(1-p)(t - least + 1, least)
     tail[small] = scipy.special.betainc(float(least), t - least + 1.0, chance[small])
@@ -221,9 +217,7 @@ def upper_tail(t: int, least: int, chance: Floats, rest: Floats) -> Floats:
 
 
 def _log(p: Floats, q: Floats) -> Floats:
-    """ln p, elementwise, where q is 1-p, to nearly full relative accuracy: near p = 1 it is computed from q, as p then
-    has lost digits of 1-p.
-    """
+    """ln p, elementwise, to nearly full relative accuracy, where q is 1-p. Near p = 1 it is computed from q."""
     with np.errstate(divide="ignore"):
         return np.where(p < q, np.log(p), np.log1p(-q))
 
@@ -234,7 +228,7 @@ class _Nodes:
 
     weights: ln of (Pr[X] times the step). share, rest: ln of (X + 1/2)/S and ln of 1 - (X + 1/2)/S, common to A and B.
     down: what is added to share and to rest for A, which has X/S. up: what is added for B, which has (X + 1)/S. With a
-    kernel the parts in common are others, see `of_kernel`.
+    kernel the common parts are different, see `of_kernel`.
     """
 
     weights: Floats
@@ -245,14 +239,11 @@ class _Nodes:
 
     @staticmethod
     def of(weights: Floats, noisy: Floats, world: OtherUsers) -> "_Nodes":
-        """The sum over X that gives ln B(k)/A(k) for k ones among t submissions, with its terms stored as logarithms.
-
-        A(k) and B(k) are the probabilities of k if the target's noisy label is 0 and if it is 1. X is the number of
-        noisy labels that are 1 among all users but the target.
+        """The sum over X that gives ln B(k)/A(k), with logarithms of its terms.
 
         Args:
-            weights: (W,) Pr[X] at each value, times the step between values. noisy: (W,) the values of X. world:
-            the users besides the target, and how a submission depends on X.
+            weights: (W,) Pr[X] at each value, times the step between values. noisy: (W,) the values of X. world: the
+            users besides the target, and how a submission depends on X.
         """
         sources = world.sources
         if world.kernel is not None:
@@ -267,14 +258,12 @@ class _Nodes:
 
     @staticmethod
     def of_kernel(weights: Floats, share: Floats, rest: Floats, more: Floats, less: Floats) -> "_Nodes":
-        """The sum over X that gives ln B(k)/A(k) for k ones among t submissions, if the probability that a submission
-        is 1 is not X/S but a function of X, the kernel.
+        """The sum over X that gives ln B(k)/A(k), if a submission is 1 with the kernel's value in place of X/S.
 
-        A(k) and B(k) are the probabilities of k if the target's noisy label is 0 and if it is 1. X is the number of
-        noisy labels that are 1 among all users but the target. A submission is 1 with the kernel's value at X under A
-        (`share`), and at X + 1 under B (`more`). Since A and B are nearly equal, their terms are stored as a common
-        part and a small difference, to avoid rounding. The common part of the logarithm is ln `more` for each one and
-        ln `rest` for each zero. A adds ln(share/more) for each one, and B adds ln(less/rest) for each zero.
+        This is the value at X under A (`share`), and at X + 1 under B (`more`). A and B are nearly equal. To avoid
+        rounding, their terms are stored as a common part and a small difference. The common part of the logarithm is ln
+        `more` for each one and ln `rest` for each zero. A adds ln(share/more) for each one. B adds ln(less/rest) for
+        each zero.
 
         Args:
             weights: (W,) Pr[X] times the step between values. share, more: (W,) the kernel at X and at X + 1. rest,
@@ -296,7 +285,9 @@ class _Nodes:
         return top_b - top_a + math.log(float(np.exp(b - top_b).sum()) / float(np.exp(a - top_a).sum()))
 
     def first_above(self, t: int, threshold: float, guess: int | None) -> int:
-        """The smallest k in 0..t whose `ratio` is above the threshold, searched from `guess`; t + 1 if none is."""
+        """The smallest k in 0..t whose `ratio` is above the threshold; t + 1 if there is none. The search starts at
+        `guess`.
+        """
         low, high = -1, t + 1  # ratio(low) <= threshold < ratio(high), by convention at the ends
         if guess is not None:
             # go away from the guess in doubling steps, until the ratio is on the other side of the threshold

@@ -1,12 +1,14 @@
 """Sums Σ_x Pr[X = x] F(p(x)) of a binomial tail F from few values of F, with a certified error.
 
-X is how many users besides the target have a noisy label of 1, and p(x) is the probability that a submission is then a
-1. For t submissions, F(p) = Pr[Bin(t, p) <= k], or its complement, is a polynomial in p. The range of p is cut into
-pieces [c-h, c+h]. In each piece, F is interpolated at N = `POINTS` Chebyshev points, so that the sum over x becomes a
-sum over these points. The points' weights are moments of X that depend on neither k nor t. For complex z = v + iw,
-|F(z)| <= (|z| + |1-z|)^t, and |z| + |1-z| is at most 1 + w²/(2v(1-v)). Take any ρ > 1. Then |F| is at most M =
-exp(t w²/(2v(1-v))) within the ellipse whose half axes are h(ρ + 1/ρ)/2 and h(ρ - 1/ρ)/2. Interpolation is then off by
-at most 4 M ρ^(1-N)/(ρ-1) (Trefethen, Approximation Theory, 8.2).
+X is how many users besides the target have the noisy label 1. The target is the user whose label is protected. Given
+X = x, a submission is a 1 with probability p(x). For t submissions, F(p) = Pr[Bin(t, p) <= k], or the complement. F is
+a polynomial in p. The range of p is cut into pieces [c-h, c+h]. In each piece, F is interpolated at N = `POINTS`
+Chebyshev points. So the sum over x becomes a sum over these points. The points' weights are moments of X, and depend on
+neither k nor t.
+
+The error. For complex z = v + iw, |F(z)| <= (|z| + |1-z|)^t, and |z| + |1-z| is at most 1 + w²/(2v(1-v)). Take any
+ρ > 1, and the ellipse with half axes h(ρ + 1/ρ)/2 and h(ρ - 1/ρ)/2. Inside, |F| is at most M, the largest exp(t
+w²/(2v(1-v))) there. Interpolation is off by at most 4 M ρ^(1-N)/(ρ-1) (Trefethen, Approximation Theory, 8.2).
 """
 
 import math
@@ -18,18 +20,18 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import Floats
 
 POINTS = 21
-"""N, the number of points of a piece; interpolation enlarges errors of F by a factor below 4, the Lebesgue constant."""
+"""N, the number of points of a piece. Interpolation multiplies errors of F by less than 4, the Lebesgue constant."""
 _WIDTHS, _RADII = (1.5, 1.25, 1.0, 0.75, 0.5, 0.35, 0.25, 0.15), (4.0, 5.0, 6.5, 8.0, 10.0, 13.0, 20.0, 40.0)
 """_WIDTHS: half widths h of pieces to try, in standard deviations of the share of ones among t submissions.
 _RADII: values of ρ to try."""
 _VALUES = 2e-11
-"""Allowed error of the values of F (3e-12, times 4) and of the weights, as a share of a piece's largest value."""
+"""Allowed error of the values of F (3e-12, times 4) and of the weights, as a share of the largest value in a piece."""
 
 
 class TailPair(NamedTuple):
     """The probability of one event if the target's noisy bit is 0 (a), and if it is 1 (b).
 
-    off: bound of the absolute error that interpolation causes in each of the two; 0 without interpolation.
+    off: bound of the absolute error that interpolation causes in a and in b; 0 without interpolation.
     """
 
     a: float
@@ -54,17 +56,15 @@ class TailQuadrature:
 
     @staticmethod
     def of(weights: Floats, share: Floats, submissions: int, log_off: float) -> "TailQuadrature | None":
-        """Points and weights with which the mean of F(p(X)) is a sum of few values of F; None if they would save little
-        or are too inaccurate.
+        """Points and weights with which the mean of F(p(X)) is a sum of few values of F.
 
-        F is a tail of Bin(t, p), such as the probability of at least k ones among t submissions, for any k. X is the
-        number of noisy labels that are 1 among all users but the target. The range of p is cut into pieces of equal
-        width, and F is interpolated at 21 points of each piece. There are as few pieces as the allowed error permits.
+        F is any tail of Bin(t, p). The range of p is cut into pieces of equal width, as few as the allowed error
+        permits. None: the points would save little, or the error would be too large.
 
         Args:
-            weights: (W,) the probabilities Pr[X = x] of W consecutive numbers x. share: (W + 1,), ascending: for each
-            of these x, and for the last one plus 1, the probability p(x) that a submission is a 1. submissions: the
-            largest t. log_off: natural logarithm of the largest allowed error of an interpolated value of F.
+            weights: (W,) the probabilities Pr[X = x] of W consecutive numbers x. share: (W + 1,), ascending: p(x) for
+            each of these x, and for the last x plus 1. submissions: the largest t. log_off: ln of the largest allowed
+            error of an interpolated value of F.
         """
         low, high = float(share[0]), float(share[-1])
         deviation = math.sqrt(min(low * (1.0 - low), high * (1.0 - high)) / submissions)
@@ -80,15 +80,11 @@ class TailQuadrature:
 
     @staticmethod
     def _with_moments(weights: Floats, share: Floats, pieces: int, off: float) -> "TailQuadrature":
-        """The points and weights for a given number of pieces of equal width, into which the range of p is cut.
-
-        With them the mean over X of a tail F of Bin(t, p) at p = p(X) is a sum of the values of F at 21 points p of
-        each piece. X is the number of noisy labels that are 1 among all users but the target.
+        """The points and weights for a given number of pieces of equal width.
 
         Args:
-            weights: (W,) the probabilities Pr[X = x] of W consecutive numbers x. share: (W + 1,) for each of these x,
-            and for the last one plus 1, the probability p(x) that a submission is a 1. off: largest error of an
-            interpolated value of F; it is stored.
+            weights: (W,) the probabilities Pr[X = x] of W consecutive numbers x. share: (W + 1,) p(x) for each of these
+            x, and for the last x plus 1. off: largest error of an interpolated value of F; it is stored.
         """
         # pieces of equal width, and the piece in which each share lies
         low, half = float(share[0]), float(share[-1] - share[0]) / (2.0 * pieces)
@@ -108,22 +104,20 @@ class TailQuadrature:
     def sums(self, values: Floats) -> TailPair:
         """Means of the binomial tail F over X (a) and over X + 1 (b), with a bound of their absolute error (off).
 
-        X is the number of noisy labels that are 1 among all users but the target. So a belongs to the target's noisy
-        label 0, and b to her noisy label 1.
+        So a belongs to the target's noisy label 0, and b to her noisy label 1.
 
         Args:
-            values: (21, pieces) the values of F at `points`, the 21 values of p in each piece of the range of p.
+            values: (21, pieces) the values of F at `points`.
         """
         off = float(self.mass @ (self.off + _VALUES * values.max(axis=0)))
         return TailPair(float((self.at * values).sum()), float((self.above * values).sum()), off)
 
 
 def _log_off(low: float, high: float, half: float, submissions: int, rho: float) -> float:
-    """The natural logarithm of a bound of the error made by interpolating a tail of Bin(t, p), a polynomial in p, at
-    N = 21 Chebyshev points on pieces of [low, high].
+    """ln of a bound of the error of interpolating a tail of Bin(t, p) on pieces of [low, high].
 
-    The bound is 4 M ρ^(1-N)/(ρ-1), for any ρ > 1. M is a bound of the tail at complex p in an ellipse about each piece,
-    with half axes half·(ρ + 1/ρ)/2 and half·(ρ - 1/ρ)/2. The result is infinite if an ellipse reaches beyond (0, 1).
+    The bound is 4 M ρ^(1-N)/(ρ-1), for any ρ > 1. M bounds the tail in an ellipse about each piece, with half axes
+    half·(ρ + 1/ρ)/2 and half·(ρ - 1/ρ)/2. The result is infinite if an ellipse reaches beyond (0, 1).
 
     Args:
         low, high: the ends of the range of p. half: half the width of a piece. submissions: t. rho: ρ.

@@ -1,4 +1,4 @@
-"""The exchange over any fetch distribution, and over a network as it turned out."""
+"""The exchange over any fetch distribution, and over a *realised network*: the network of one run, as it turned out."""
 
 from p2p_sim.base.late_names import late
 

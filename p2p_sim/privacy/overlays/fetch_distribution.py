@@ -1,21 +1,22 @@
-"""The learner's ε for any fetch distribution, such as that of an overlay, of random walks, or of offline peers.
+"""The learner's ε for any fetch distribution: for overlays, random walks or offline peers.
 
 User i fetches from user j with probability W[i, j]. The learner knows W, which does not depend on labels. Users choose
-independently. To bound what the learner sees of the *target* v, reveal to her all noisy bits (noisy labels) except v's.
-A submission of user i is then 1 with a probability p_i, which follows from the revealed bits, if v's bit is 0 (the law
-B_i). It is 1 with probability p_i + W[i, v] if v's bit is 1 (the law A_i). Users with W[i, v] = 0 show nothing. Let α
-be the flip probability, and rate_i the probability that user i's submission arrives. Let keep = 1-α-αe^ε and
-r = (e^ε(1-α)-α)/keep. Then, for any τ,
+independently. The *target* v is the user whose label is protected. To bound what the learner sees of v, reveal to the
+learner all noisy bits (labels after the flip) except v's bit. The revealed bits give a probability p_i. If v's bit is
+0, a submission of user i is 1 with probability p_i (the law B_i). If v's bit is 1, this probability is p_i + W[i, v]
+(the law A_i). Users with W[i, v] = 0 show nothing. Let α be the flip probability, and rate_i the probability that user
+i's submission arrives. Let keep = 1-α-αe^ε and r = (e^ε(1-α)-α)/keep. Let HS_r be the hockey-stick divergence at the
+ratio r. Then, for any τ,
 
-    δ(ε) <= keep · ( Σ_i rate_i W[i,v] Pr[p_i < τ or p_i + W[i,v] > 1-τ] + sup HS_r(⊗ A_i || ⊗ B_i) ),
+    δ(ε) <= keep · ( Σ_i rate_i W[i,v] Pr[p_i < τ or p_i + W[i,v] > 1-τ] + sup HS_r(⊗ A_i || ⊗ B_i) ).
 
-where HS_r is the hockey-stick divergence at the ratio r. Let w = W[i, v]. The sum charges the users whose p_i lies
-outside [τ, 1-τ-w]: they show whether they fetched v's bit, and, if so, the bit. The supremum is over all p_i in
-[τ, 1-τ-w]. There the pair (Bernoulli(p+w), Bernoulli(p)) is a post-processing of the *three-point pair*, two laws on
-three outcomes with probabilities (τ, 1-2τ-w, τ+w) and (τ+w, 1-2τ-w, τ): show 0 at the first outcome, 1 at the last
-outcome, and 1 with probability (p-τ)/(1-2τ-w) at the middle outcome. So the product of the three-point pairs bounds
-every product of pairs, also if some users' p_i lie at one end of the interval and other users' p_i at the other end.
-`symmetric_pairs.Levels` combines several τ.
+The supremum is over all p_i in [τ, 1-τ-w], where w = W[i, v]. The sum charges the users whose p_i lies outside this
+interval. Such a user shows whether she fetched v's bit, and, if so, the bit.
+
+In the interval the pair (Bernoulli(p+w), Bernoulli(p)) is a post-processing of the *three-point pair*. These are two
+laws on three outcomes, with probabilities (τ, 1-2τ-w, τ+w) and (τ+w, 1-2τ-w, τ). Show 0 at the first outcome, 1 at the
+last outcome, and 1 with probability (p-τ)/(1-2τ-w) at the middle outcome. So the product of the three-point pairs
+bounds every product of pairs, wherever in the interval the p_i lie. `symmetric_pairs.Levels` combines several τ.
 
 Three more bounds hold, and the least of all bounds counts:
 - Reveal who fetched from whom: δ(ε) <= Pr[somebody submits v's bit] · δ₀(ε), where δ₀ = max(0, 1-α-αe^ε).
@@ -51,8 +52,8 @@ _NEARLY = 0.99
 _PRECISE, _SOON = 1e-6, 1e-4
 """Relative precision of ε: the usual one, and the one for bounds whose δ takes long to compute."""
 NEAR = 128
-"""Largest number of a target's fetchers for which `sparse_neighbourhood` is used; among more fetchers, other bits
-average out."""
+"""Largest number of a target's fetchers for which `sparse_neighbourhood` is used. A fetcher may fetch the target's
+label."""
 CLOSELY = 32_768
 """Largest number of users who are each bounded alone."""
 SAMPLED = 1_000
@@ -60,16 +61,16 @@ SAMPLED = 1_000
 MOST_FAR = 64
 """Largest number of users with more fetchers than `NEAR` who are bounded one by one; more are bounded together."""
 MOST_KINDS = 500
-"""Largest number of groups of `OverlayTable.kinds` that are bounded. If there are more, only the noise on each label
+"""Largest number of groups of `OverlayTable.kinds` that are bounded. If there are more, only the noise on a label
 counts."""
 SAMPLE_ALONE = "sample-of-users"
 """Identifier of the condition of a bound that covers only a sample of the users."""
 
 
 class BoundAndSample(NamedTuple):
-    """The bound for all users, and the largest bound of a sample of them.
+    """The bound for all users, and the largest bound of a sample of the users.
 
-    sample: None if each user was bounded alone, or if already the largest bound of the sample is ε₀.
+    sample: None if each user was bounded alone, or if the largest bound of the sample is already ε₀.
     """
 
     bound: PrivacyBound
@@ -77,7 +78,7 @@ class BoundAndSample(NamedTuple):
 
 
 class UserPlaces(NamedTuple):
-    """Users of a fetch distribution, bounded one by one or together; users with equal bounds form a class.
+    """Users of a fetch distribution, bounded one by one or together. Users with equal bounds form a class.
 
     users: one user of each class that is bounded on its own, ascending. far: bounds that hold for all other classes.
     """
@@ -91,17 +92,17 @@ class FetchDistribution(FlippedLabels):
     """An exchange in which user i fetches from j with probability weights[i, j].
 
     Args:
-        weights: (n, n), dense or sparse, non-negative; each row sums to 1, and a row whose sum is off by at most 1e-9
-        is divided by it. The row of a user whose rate is 0 may also be all zero.
+        weights: (n, n), dense or sparse, non-negative. Each row sums to 1; a row whose sum is off by at most 1e-9 is
+            divided by its sum. The row of a user with rate 0 may also be all zero.
         flip_prob: α in [0, 1/2].
-        sampling_rate: θ in (0, 1], or the probability for each user, (n,) in [0, 1], that her label arrives: 1 and 0
-            for a realised network, in which it is known who submitted.
-        known: (n,) bool, users whose noisy bit the learner knows (fixed answers, users who fell back to their own
-            label). They hide nobody, and their own ε is ε₀, that of the noise on a label alone.
-        members: (n,) bool, passive users who pool what they see with the learner. They see all that they fetch,
-            whatever their sampling rate. The bounds then hold against this coalition; members are never the target.
+        sampling_rate: θ in (0, 1], or the probability for each user, (n,) in [0, 1], that her label arrives. In a
+            realised network (one run, as it turned out) the probability is 1 or 0, by who submitted.
+        known: (n,) bool, users whose noisy bit the learner knows: fixed answers, and users who submitted their own
+            label for want of a peer. Such users hide nobody. Their own ε is ε₀, the ε of the noise on a label alone.
+        members: (n,) bool, passive users who pool what they see with the learner. Members see all that they fetch,
+            whatever their sampling rate. The bounds then hold against this coalition. Members are never the target.
         draws: how many labels each member may have got, at least 1, each drawn independently from her row of the table.
-        realised: whether the table describes a network as it turned out, which is then a condition of the bounds.
+        realised: whether the table describes a realised network, which is then a condition of the bounds.
     """
 
     requires = REALISED_REQUIRED
@@ -114,7 +115,7 @@ class FetchDistribution(FlippedLabels):
     members: Bools | None = field(default=None, kw_only=True)
     draws: int = field(default=1, kw_only=True)
     realised: bool = field(default=False, kw_only=True)
-    # indices of the levels τ that gave the best bound for the last worst user; the next user tries them first
+    # indices of the levels τ that gave the best bound for the last worst user; the next user tries these levels first
     _hint: list[int] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -122,8 +123,9 @@ class FetchDistribution(FlippedLabels):
         check_table(self._rows, self.sampling_rate, {"known": self.known, "members": self.members}, self.draws)
 
     def delta(self, epsilon: float) -> Bracket:
-        """A certified bracket of δ(ε) that holds for every user, against the learner and the members pooled with her;
-        its lower value is 0, and its upper value is the largest of the users' bounds.
+        """A certified bracket of δ(ε) that holds for every user, against the learner and the members together.
+
+        The lower value is 0. The upper value is the largest of the users' bounds.
         """
         check_epsilon(epsilon)
         users, far = self._split(None)
@@ -131,8 +133,9 @@ class FetchDistribution(FlippedLabels):
         return Bracket(0.0, max((bounds.delta(epsilon) for bounds in chain(far, each)), default=0.0))
 
     def user_delta(self, user: int, epsilon: float) -> float:
-        """Certified upper bound on the δ(ε) of one user. The bound depends on who may fetch from her. user: her row in
-        the table.
+        """Certified upper bound of the δ(ε) of one user. The bound depends on who may fetch from her.
+
+        user: the number of her row in the table.
         """
         check_epsilon(epsilon)
         return _bounds_of(self, user).delta(epsilon)
@@ -147,23 +150,24 @@ class FetchDistribution(FlippedLabels):
         return self.epsilon_and_sample(delta, among).bound
 
     def epsilon_and_sample(self, delta: float, users: Bools | None) -> BoundAndSample:
-        """The bound of ε at δ that holds for all users. If there are more than `CLOSELY` (32,768) users, the result
-        also has the largest bound of a sample of them.
+        """The bound of ε at δ for all users. With more than 32,768 users, the result also has the largest bound of a
+        sample.
 
-        Up to `CLOSELY` users, each is bounded alone. If there are more, `SAMPLED` (1,000) evenly spaced users are
-        bounded alone, and the bound for all users combines only two bounds that are equal for many users. The first
-        reveals who fetched from whom. It is the probability that anybody submits the target's noisy label, times the
-        δ(ε) of the noise on a label. The second replaces each fetcher's submission by two laws on three outcomes, one
-        for each value of the target's noisy label, that show no less. Users of a dense table who are bounded together
-        from the start keep that bound, which may come from a moved bit (`moved_bit`).
+        Up to 32,768 users (`CLOSELY`), each is bounded alone. If there are more, 1,000 evenly spaced users (`SAMPLED`)
+        are bounded alone. The bound for all users then combines only two bounds, which are equal for many users:
+        - Who fetched from whom is revealed. This bound is the probability that anybody submits the target's noisy
+          label, times the δ(ε) of the noise on a label.
+        - Two laws on three outcomes, a three-point pair, replace each fetcher's submission and show no less.
+
+        Users who are bounded together from the start keep their common bound.
 
         Args:
             delta: δ in (0, 1). users: (n,) bool, the users that both bounds are about; None: all except the coalition's
             members.
 
         Returns:
-            `bound` is the bound for all users. `sample` is the largest bound of the sampled users, or None if each user
-            was bounded alone, or if already this largest bound is ε₀, the ε of the noise on a label alone.
+            `bound` is the bound for all users. `sample` is the largest bound of the sampled users. None: each user was
+                bounded alone, or this largest bound is already ε₀.
         """
         check_delta(delta)
         targets, far = self._split(users)
@@ -193,13 +197,13 @@ class FetchDistribution(FlippedLabels):
         )
 
     def _worst(self, each: Iterable[UserBound], delta: float) -> float:
-        """The largest ε(δ) among the given users' bounds; ε₀ if it is within 1% of ε₀, and 0 if no bounds are given."""
+        """The largest ε(δ) among the given users' bounds: ε₀ if it is within 1% of ε₀, and 0 if there are no bounds."""
         worst, local = 0.0, self.pure_epsilon
         for bounds in each:
             if not bounds.holds(worst, delta):
                 worst = max(worst, bounds.epsilon(delta))
                 self._hint[:] = bounds.best_levels(worst)
-            if worst > _NEARLY * local:  # the largest ε can be hardly larger, and most overlays have such a user
+            if worst > _NEARLY * local:  # the largest ε can hardly be larger; most overlays have such a user
                 return local
         return worst
 
@@ -236,23 +240,22 @@ class FetchDistribution(FlippedLabels):
 
     @cached_property
     def _alike(self) -> Ints:
-        """For each user, the number of one representative user (perhaps herself) whose privacy bound is the same, (n,);
-        -1 for members of the coalition.
+        """For each user, the number of a representative user (perhaps herself) with the same privacy bound, (n,); -1
+        for members.
         """
         return self._table.alike(NEAR)
 
     def _split(self, among: Bools | None) -> UserPlaces:
-        """Splits the users `among`, (n,) bool (None: all), into `users` who are bounded one by one, and `far`, which is
-        empty or has one bound that holds for all others.
+        """Splits the users `among`, (n,) bool, into users who are bounded one by one, and users who are bounded
+        together.
 
-        `users` has one user of each class of users with equal bounds. A user's fetchers are the users who may fetch her
-        label. Users with more than `NEAR` (128) fetchers, whose noisy label the learner does not know, are bounded
-        together if there are more than `MOST_FAR` (64) of them, if no user is a member of a coalition, and if α is at
-        least `LEAST_FLIP` (1e-100). This is quicker, and such users differ little, as after long random walks. The
-        common bound is that of a target whose fetchers have, for each k, the largest k-th largest fetch probability of
-        any of these users. Each fetcher has the largest rate (probability that a label arrives) of all users. She is
-        also the most likely of all to be stray: to submit a 1 with a probability outside the interval for which the
-        bound is proved. A larger fetch probability or rate only enlarges the divergence.
+        `among` = None means all users. The field `users` has one user of each class with equal bounds. The field `far`
+        is empty or has one bound for all others. Users with more than 128 fetchers (`NEAR`) and hidden noisy labels are
+        bounded together. This needs more than 64 such users (`MOST_FAR`), no coalition, and α of at least `LEAST_FLIP`.
+
+        The common bound is for an imagined target. Her k-th largest fetch probability is the largest k-th largest fetch
+        probability of any of these users. Each of her fetchers has the largest rate (probability that a label arrives),
+        and the largest probability to leave the interval [τ, 1-τ-w]. All this only enlarges the bound.
         """
         table, users = self._table, np.unique(self._alike if among is None else self._alike[among])
         users = users[users >= 0]
@@ -270,13 +273,11 @@ class FetchDistribution(FlippedLabels):
 
     @cached_property
     def _tails(self) -> Tails:
-        """Bounds on Pr[p_i < τ] for each user i, computed when asked for, at each threshold τ of `SHARES` · α: 0.05 α
-        to 0.95 α in steps of 0.025 α.
+        """Bounds of Pr[p_i < τ] for each user i, at τ from 0.05 α to 0.95 α in steps of 0.025 α.
 
-        p_i is the probability that i's submission is 1 if the target's noisy label is 0, given all other noisy labels:
-        the sum of i's fetch probabilities for the users whose noisy label is 1. Labels that coalition members fetched
-        are taken as known to the learner. It is unknown which labels these are. So the labels with the largest of i's
-        fetch probabilities are left out of p_i.
+        If the target's noisy label is 0, p_i is the probability that i's submission is 1, given all other noisy labels.
+        The learner may know labels that coalition members fetched, but it is unknown which. So the labels with the
+        largest of i's fetch probabilities are left out of p_i.
         """
         table = self._table
         return Tails(
@@ -288,7 +289,7 @@ class FetchDistribution(FlippedLabels):
         return MovingTargets(self._table, self._alike)
 
     def _build(self, target: int) -> UserBound:
-        """The bounds of one user's δ(ε); raises a ValueError if she is a member of the coalition."""
+        """The bounds of one user's δ(ε). Raises a ValueError if she is a member of the coalition."""
         table = self._table
         if table.members[target]:
             raise ValueError(f"user {target} is a member of the coalition: there is no bound for her own label")
@@ -312,20 +313,16 @@ class FetchDistribution(FlippedLabels):
         return UserBound(self.flip_prob, met, tuple(ways), levels, _SOON if moved else _PRECISE)
 
     def _levels(self, users: Ints, weights: Floats, counts: Floats, copies: Floats) -> TargetLevels:
-        """Bounds of what the submissions of a target's fetchers together show of the target's noisy label. A fetcher is
-        a user who may fetch this label.
+        """Bounds of what the submissions of a target's fetchers together show of her noisy label, from three-point
+        pairs.
 
-        Each submission is bounded by a three-point pair: two laws on three outcomes, one for each value of the target's
-        noisy label. The pair depends on a threshold τ, called a level. It bounds a submission that, given the other
-        noisy labels, is a 1 with a probability from τ to 1-τ for both values of the target's noisy label. Other
-        submissions count as showing that label if their sender fetched it. The result combines the bounds of several
-        levels. Fetchers come in groups. The users of a group have identical rows of fetch probabilities, so that given
-        the other noisy labels all of them submit a 1 with the same probability.
+        Several thresholds τ (levels) are combined. Fetchers come in groups. The users of a group have identical rows of
+        fetch probabilities. So, given the other noisy labels, they all submit a 1 with the same probability.
 
         Args:
             users: (G,), one user of each group. weights: (G,), the probability with which a user of the group fetches
             from the target. counts: (G,), how many users the group has. copies: (G,), how many groups of this kind
-            there are: their rows differ, but have the same bounds.
+            there are. Such groups have different rows, but the same bounds.
         """
         tails = self._tails.lacking(users, weights) if self.flip_prob >= LEAST_FLIP else None
         return TargetLevels(
@@ -333,14 +330,15 @@ class FetchDistribution(FlippedLabels):
         )
 
     def _bounds_by_kind(self, users: Ints) -> Iterator[UserBound]:
-        """Bounds of δ(ε), the largest of which holds for each of the given users, (u,).
+        """Bounds of δ(ε) for the given users, (u,). The largest of these bounds holds for each user.
 
-        The fetchers of a label are the users who may fetch it. Fetchers are of one kind if they have the same fetch
-        probability for all their peers, equally many peers with hidden labels, and the same rate and membership of the
-        coalition. The given users are grouped by how many fetchers of each kind they have, and each group has one
-        bound. Instead there is only the bound of the noise on a label alone if the learner knows the noisy label of any
-        given user, if some user's positive fetch probabilities differ from each other, or if there are more than
-        `MOST_FETCHERS` (64) kinds or `MOST_KINDS` (500) groups.
+        Fetchers of one kind have the same fetch probability for all their peers, equally many peers with hidden labels,
+        and the same rate. All are in the coalition, or none is. The given users are grouped by how many fetchers of
+        each kind they have. Each group has one bound.
+
+        Only the bound of the noise on a label is left in three cases. The learner knows the noisy label of a given
+        user. Or a user's positive fetch probabilities differ. Or there are too many kinds (`MOST_FETCHERS`) or groups
+        (`MOST_KINDS`).
         """
         kinds = self._table.kinds(users) if not self._table.public[users].any() else None
         if kinds is None or len(kinds.counts) > MOST_KINDS:
@@ -358,9 +356,9 @@ class FetchDistribution(FlippedLabels):
 
 @lru_cache(maxsize=32)
 def _bounds_of(table: FetchDistribution, user: int) -> UserBound:
-    """The bounds of one user's δ(ε); the user is given by her row in the table. The bounds are built when first needed;
-    those of the last 32 users are cached.
+    """The bounds of one user's δ(ε), built when first needed. They are cached for the last 32 users. user: her row.
 
-    The table does not store them: they refer to the table, and such a cycle would delay the freeing of many tables.
+    The table does not store the bounds: they refer to the table, and such a cycle would delay the freeing of many
+    tables.
     """
     return table._build(user)

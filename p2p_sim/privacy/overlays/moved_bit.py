@@ -1,43 +1,43 @@
 """A bound of δ(ε) for any fetch distribution, in which the others' bits and the submissions hide the target's bit.
 
-User i submits with probability θ_i. If she does, she submits the noisy bit (noisy label) of user j with probability
-W_ij. The target is v. Let p_i = Σ_(j≠v) W_ij b_j for the other users' noisy bits b, most of which remain hidden. A
-submission of user i is 1 with probability p_i if v's noisy bit is 0 (the law Q0), and p_i + W_iv if v's bit is 1.
-`docs/theorem.md` proves in five steps that, for every data set,
+The target v is the user whose label is protected. User i submits with probability θ_i. Then she submits the noisy bit
+(label after the flip) of user j with probability W_ij. Let p_i = Σ_(j≠v) W_ij b_j for the other users' noisy bits b,
+most of which remain hidden. If v's noisy bit is 0, a submission of user i is 1 with probability p_i. If v's bit is 1,
+this probability is p_i + W_iv. `docs/theorem.md` proves in five steps that, for every data set,
 
     δ(ε) <= keep · ( strays(L) + missed + (N+1)/H · Σ_x Pr[X = x] · HS_r( (1-M(x)) Λ_main + S(x) Λ_side  against  1 ) )
 
-for every L > 0 and every M: {0..H} -> [0, 1] with M(H) = 0. HS_r is the hockey-stick divergence; the bound takes its
+for every L > 0 and every M: {0..H} -> [0, 1] with M(H) = 0. HS_r is the hockey-stick divergence; the bound takes the
 worse direction and the worst |C|. The steps define the other terms.
 
-1. *Known ones*, `DenseTable.known_ones`. The bit of a user with label 1 is 1 for sure with some probability, and
-   Bernoulli(α) otherwise. Reveal which of the two is the case. Then a data set is given by a set C of users whose bits
-   are known to be 1; all other bits are Bernoulli(α). Let N be the number of others with hidden bits. |C| <= N/2 is
-   enough: if more than N/2 users hold label 1, first swap the labels 0 and 1 in the data set, which maps p_i to
-   1 - p_i - W_iv and swaps the directions. Bits that the learner knows may be 0 or 1, and widen the bands. The sizes
-   |C| are split into ranges c..c'. In each range, bits of users outside C are revealed until H bits remain hidden,
-   whatever |C| is. X of these H bits are 1, and each set of X users is equally likely.
-2. *A moved bit*, `MovedLaw`. Also "publish" the H hidden bits (show them to the learner), but change them first if v's
-   bit is 1: with probability M(X), one of the H-X zeros, uniformly chosen, is shown as 1. Let J be the user whose bit
-   it is. Submissions still carry the true bits. The learner's real view is what remains if the published bits are
-   forgotten, so that publishing does not lower the divergence. The number of ones now hides v's bit. Let Q1 be the law
-   of published bits and submissions if v's bit is 1. Let Q0 be their law if v's bit is 0. Where x ones are published,
-   the density of Q1 relative to Q0 is (1-M(x)) Λ_v + S(x) · the mean of Λ_J over the users J whose published bit is 1,
-   with S(x) = M(x-1) Pr[X = x-1] / Pr[X = x]. Λ_v and Λ_J are likelihood ratios of the submissions. In their
-   denominators a submission is 1 with probability p_i, computed from the published bits; in the numerator of Λ_v with
-   p_i + W_iv, in that of Λ_J with p_i + W_iv - W_iJ. By joint convexity J may be revealed; under Q0, and if no bit was
+1. *Known ones*, `DenseTable.known_ones`. With some probability, the bit of a user with label 1 is 1 for sure; otherwise
+   it is Bernoulli(α). Reveal which is the case. Then a data set is given by a set C of users whose bits are known to be
+   1. All other bits are Bernoulli(α). Let N be the number of others with hidden bits. It is enough to treat |C| <= N/2:
+   if more than N/2 users hold label 1, first swap the labels 0 and 1. This maps p_i to 1 - p_i - W_iv and swaps the
+   directions. Bits that the learner knows may be 0 or 1, and widen the bands. The sizes |C| are split into ranges
+   c..c'. In each range, bits of users outside C are revealed until H bits remain hidden, whatever |C| is. X of these H
+   bits are 1, and each set of X users is equally likely.
+2. *A moved bit*, `MovedLaw`. Also *publish* the H hidden bits: the learner sees all H. If v's bit is 1, make a change
+   first: with probability M(X), one of the H-X zeros, uniformly chosen, is shown as 1. Let J be the user with this bit.
+   Submissions still carry the true bits. If the published bits are forgotten, the learner's real view is left. So
+   publishing does not lower the divergence. The number of published ones now hides v's bit. Let Q0 and Q1 be the laws
+   of published bits and submissions, if v's bit is 0 and if it is 1. Where x ones are published, the density of Q1
+   relative to Q0 is (1-M(x)) Λ_v + S(x) Λ̄. Here Λ̄ is the mean of Λ_J over the users J whose published bit is 1, and
+   S(x) = M(x-1) Pr[X = x-1] / Pr[X = x]. Λ_v and Λ_J are likelihood ratios of the submissions. In both denominators a
+   submission is 1 with probability p_i, computed from the published bits. In the numerator this probability is
+   p_i + W_iv for Λ_v, and p_i + W_iv - W_iJ for Λ_J. By joint convexity J may be revealed. Under Q0, and if no bit was
    moved, J is a uniform draw from the users whose published bit is 1. So given x, J is uniform among the H users under
-   either law. Dynamic programming picks M.
+   both laws. Dynamic programming picks M.
 3. *Bands*, `DenseTable.bands`. Given X = x, low <= p_i <= high for all users except the *strays*. Each user is a stray
    with probability at most 2e^-L.
 4. *Slots*, `moved_bit_slots.Slots`. For all p_i of a band, the independent variables Λ_main and Λ_side replace Λ_v and
    Λ_J. The law of each is stored on a grid. J is one of H users, but the code averages over all N+1 columns. HS_r given
-   J is never negative, so that its mean over the H users is at most (N+1)/H times this average.
+   J is never negative. So the mean over the H users is at most (N+1)/H times this average.
 5. *The flip of the target*, `symmetric_pairs.amplified_delta`: keep = 1-α-αe^ε, r = ((1-α)e^ε - α)/keep.
 
 `MovedBit` puts the steps together. `moved_bit_targets` searches for the best L, and for the worst |C| and direction. In
-the code, `up=True` means HS_r(Q1 || Q0) and `up=False` HS_r(Q0 || Q1); M is `move_chances`, S `moved_density`, L
-`exponent`.
+the code, `up=True` means HS_r(Q1 || Q0) and `up=False` HS_r(Q0 || Q1). M is `move_chances`, S is `moved_density`, and L
+is `exponent`.
 """
 
 import math
@@ -58,16 +58,16 @@ _EVEN = 1e-12
 _CHANCES = 24
 """Number of values of M(x), besides 0, among which the dynamic program chooses."""
 _SIMILAR_RATIOS = 30.0
-"""One M serves all ratios r for which this number times ln ln r rounds to the same whole number."""
+"""All ratios r for which this number times ln ln r rounds to the same whole number use the same M."""
 _WIDTHS = (0.02, 0.04, 0.06, 0.08, 0.12, 0.2)
-"""Widths of blocks of x, as shares of the mean of X, for each range of known ones; the last serves all further ones."""
+"""Widths of blocks of x, as shares of the mean of X, for each range of known ones. Later ranges use the last."""
 _USUAL = 8.0
-"""Blocks are wider, up to half a standard deviation of X, where ln Pr[X = x] is below its maximum by more than this."""
+"""If ln Pr[X = x] is below its maximum by more than this, blocks are wider, up to half a standard deviation of X."""
 
 
 @dataclass(frozen=True)
 class KnownOnes:
-    """Step 1: data sets with `least` to `most` noisy bits known to be 1, while H = `hidden` bits stay hidden."""
+    """Step 1: data sets with `least` to `most` noisy bits known to be 1; H = `hidden` bits stay hidden."""
 
     least: int
     most: int
@@ -76,7 +76,8 @@ class KnownOnes:
 
 @dataclass(frozen=True, eq=False)
 class Bands:
-    """Step 3: for each number x of ones among the hidden bits, an interval that holds p_i of all but the strays.
+    """Step 3: for each number x of ones among the hidden bits, an interval that holds p_i of all users except the
+    strays.
 
     ones: (K,), the values x, ascending. law: (K,), Pr[X = x], rounded up. low, high: (K,), the intervals' ends.
     """
@@ -95,7 +96,7 @@ class DenseTable:
         rows: (R, N+1), W_ij for each user i who may submit and each user j whose bit is hidden.
         known_mass: (R,), the probability with which each user i fetches from users whose bits are known.
         rates: (R,), θ_i, the probability that the user's submission is seen. flip_prob: α in (0, 1/2].
-        revealed: how many bits, of any users, may be known besides: those that members of the coalition fetched.
+        revealed: how many further bits, of any users, may be known: the bits that coalition members fetched.
     """
 
     rows: Floats
@@ -111,25 +112,22 @@ class DenseTable:
 
     @cached_property
     def offsets(self) -> Offsets:
-        """The offsets u_ij = W_ij - m_i, where W_ij is the probability that user i fetches the hidden noisy label of
-        user j, and m_i is the median of row i.
+        """The offsets u_ij = W_ij - m_i, where m_i is the median of row i.
 
-        The proof of the bound splits each choice of a peer at random into a main slot and two side slots, and reveals
-        which slot it is. In a side slot, of probability κ, the probability of submitting a 1 depends on the target's
-        noisy label only through a shift of ±u_ij/κ, with + in the first side slot and - in the second.
+        The proof splits each choice of a peer at random into a main slot and two side slots, and reveals the slot. A
+        side slot has probability κ. The target's noisy label shifts the probability of a 1 by only u_ij/κ in the first
+        side slot, and by -u_ij/κ in the second.
         """
         return Offsets(self.rows, self.rates)
 
     @cached_property
     def known_ones(self) -> list[KnownOnes]:
-        """Ascending ranges that together cover 0..N/2, the numbers of noisy labels that the proof reveals to be 1;
-        empty if no label would stay hidden.
+        """Ascending ranges that together cover |C| = 0..N/2, the numbers of noisy labels that the proof reveals to be
+        1.
 
-        N users besides the target have hidden noisy labels. The noisy label of a user with label 1 is 1 for sure with
-        some probability, and Bernoulli(α) otherwise; revealing which of the two never lowers δ. More than N/2 sure ones
-        need no bound, since labels 0 and 1 may be swapped. All numbers of a range, from `least` to `most`, share one
-        bound: in each case more labels are revealed until the same number `hidden` of labels stays hidden. The labels
-        that coalition members fetched, `revealed` in number, are added to each `most`, as they may all be 1.
+        All numbers from `least` to `most` share one bound: further labels are revealed until `hidden` labels stay
+        hidden. The `revealed` labels that coalition members fetched may all be 1, so they are added to each `most`. The
+        list is empty if no label would stay hidden.
         """
         half, ends = self.others // 2, [0]
         if self.others <= half + self.revealed:
@@ -140,36 +138,31 @@ class DenseTable:
         return [KnownOnes(a, b + more, self.others - b - more) for a, b in zip(starts, ends, strict=True)]
 
     def strays(self, exponent: float) -> float:
-        """What all strays together add to the hockey-stick divergence HS_r: 2e^-L Σ_i θ_i max_j W_ij, for
-        L = `exponent`; 0 if each user's fetch probabilities are all equal.
+        """What all strays add to the divergence HS_r: 2e^-L Σ_i θ_i max_j W_ij, L = `exponent`; 0 if rows are even.
 
-        User i's submission is seen with probability θ_i, and carries user j's noisy label with probability W_ij. If the
-        target v's noisy label is 0, the submission is 1 with a probability p_i given all other noisy labels. A stray is
-        a user whose p_i lies outside an interval that holds it except with probability at most 2e^-L. If v's label is
-        1, the probability of a 1 is p_i + W_iv, or p_i + W_iv - W_iJ if the proof has changed user J's label where it
-        shows the labels to the learner. The three values differ by at most max_j W_ij. So a stray's submission, with
-        that probability, counts as showing v's noisy label; otherwise it shows the same in all three cases. This adds
-        to HS_r the probability that the label is shown, under the first law of HS_r and without a factor r. The bound
-        is the same under either law: if v's noisy label is 1, each set of x users shown with ones is still equally
-        likely, and the expected likelihood ratio of their number is at most 1.
+        A row is even if its fetch probabilities are all equal. User i is a stray if p_i lies outside her band, with
+        probability at most 2e^-L. Her submission is 1 with one of three probabilities: p_i under Q0; under Q1
+        p_i + W_iv, or p_i + W_iv - W_iJ if J's bit was moved. These three values differ by at most max_j W_ij. With
+        this probability, a stray's submission counts as showing v's noisy label. Otherwise it shows the same in all
+        three cases. HS_r grows by the probability that the label is shown, under the first law of HS_r and without a
+        factor r. The bound is the same under both laws. If v's noisy label is 1, each set of x users shown with ones is
+        still equally likely. The expected likelihood ratio of their number is at most 1.
         """
         return 0.0 if self._even else 2.0 * math.exp(-exponent) * self.exposure
 
     @remembered
     def bands(self, known_ones: KnownOnes, exponent: float) -> Bands:
-        """For each likely number x of ones among the H hidden noisy labels, a band: an interval outside which p_i lies
-        with probability at most 2e^-L given X = x, for each user i who may submit, L = `exponent`.
+        """For each likely number x of ones among the H hidden noisy labels, a band: an interval for p_i.
 
-        p_i is the probability that i's submission is 1 if the target's noisy label is 0, given all other noisy labels.
-        X of the H hidden ones are 1. The proof reveals a set C of others with ones, of any size in the range
-        `known_ones`; the learner may know more labels. p_i is the sum of those of i's fetch probabilities that belong
-        to ones: x hidden, |C| revealed, and some known to the learner. So p_i lies for sure between the sum of the
-        x + |C| least of i's fetch probabilities and that of the largest. Except with probability 2e^-L it is also
-        within t (`_deviation`) of its mean, as the x ones are drawn without replacement from the H labels. A band is
-        the widest of these intervals over all i and all C.
+        Given X = x, p_i lies outside with probability at most 2e^-L, L = `exponent`, for each user i who may submit.
+        p_i sums i's fetch probabilities for all users with noisy label 1: x hidden, |C| revealed, and some that the
+        learner knows. So for sure p_i lies between the sum of the x + |C| least entries of i's row and the sum of the
+        largest. The x ones are drawn without replacement from the H labels. So, except with probability 2e^-L, p_i is
+        also within t (`_deviation`) of the mean. A band covers these intervals for all i and all C, with |C| in the
+        range `known_ones`.
 
         Returns:
-            K values x near the mean of X, their probabilities rounded up, and both ends of their bands, (K,) each.
+            K values x near the mean of X, the probability of each, rounded up, and both ends of each band, (K,) each.
         """
         hidden, alpha = known_ones.hidden, self.flip_prob
         # X ~ Bin(H, α); `MovedBit.missed` charges the tails that are cut off here.
@@ -178,14 +171,15 @@ class DenseTable:
         law = binomial_pmf(first, last, hidden, alpha) * (1.0 + 1e-9)
         sums, size = self._sums, self.rows.shape[1]
         total = sums[:, -1:]
-        # For sure: p_i is between the sum of the `least` + x least entries and the sum of the `most` + x largest ones.
+        # For sure: p_i is between the sum of the `least` + x least entries and the sum of the `most` + x largest
+        # entries.
         least = sums[:, known_ones.least + ones]
         most = total - sums[:, size - np.minimum(known_ones.most + ones, size)]
         if self._even:
             low, high = least, most
         else:
             # For all but strays: the mean ± t. The mean is least if the known ones have the least entries, the hidden
-            # bits the next H, and the revealed zeros the largest. It is largest the other way round.
+            # bits the next H, and the revealed zeros the largest. The opposite order gives the largest mean.
             start = sums[:, [known_ones.least]]
             low = start + (sums[:, [known_ones.least + hidden]] - start) * (ones / hidden)
             high = total - sums[:, [hidden + 1]] + (sums[:, [hidden + 1]] - sums[:, [1]]) * (ones / hidden)
@@ -196,16 +190,14 @@ class DenseTable:
         return Bands(ones, law, np.maximum(low.min(axis=0), 0.0), high.max(axis=0))
 
     def _deviation(self, hidden: int, ones: Ints, exponent: float) -> Floats:
-        """t, by how much a sum of x entries of a row may be above or below its mean, (R, K), for R rows and the K
-        numbers x in `ones`.
+        """(R, K): t, the allowed distance of a sum of x entries from its mean, for R rows and K numbers x in `ones`.
 
-        A row has one user's fetch probabilities for the N + 1 users with hidden noisy labels. x of H = `hidden` of its
-        entries are drawn without replacement: those of users whose noisy label is 1. The sum exceeds its mean by more
-        than t with probability at most e^-L, L = `exponent`, and falls short of it likewise. t is the lesser of
-        Hoeffding's range · sqrt(x L/2) and Bernstein's a + sqrt(a² + 2 L x variance), with a = range · L/3; the range
-        is the largest entry minus the least. Both are proved for draws with replacement, and hold without (Hoeffding
-        1963). Drawing x ones amounts to drawing H - x zeros, so that the smaller number counts. The variance of the H
-        entries is at most (N+1)/H times that of the row.
+        The x entries are drawn without replacement from H = `hidden` entries of the row. On either side, the sum is off
+        by more than t with probability at most e^-L, L = `exponent`. Hoeffding's value of t is range · sqrt(x L/2).
+        Bernstein's value is a + sqrt(a² + 2 L x variance) with a = range · L/3. The smaller value is taken. The range
+        is the largest entry minus the least. Both values are proved for draws with replacement, and hold without
+        (Hoeffding 1963). Drawing x ones amounts to drawing H - x zeros, so the smaller number counts. The variance of
+        the H entries is at most (N+1)/H times the variance of the row.
         """
         width, variance = self._range, np.asarray(self.rows.var(axis=1))[:, None] * (1.0 + 1e-9)
         drawn = np.minimum(ones, hidden - ones)
@@ -216,37 +208,28 @@ class DenseTable:
 
     @cached_property
     def _sums(self) -> Floats:
-        """(R, N+2): the sum of the k least entries of each of R rows, for k from 0 to N+1.
-
-        A row has one user's fetch probabilities for the N + 1 users with hidden noisy labels. The sums bound the
-        probability that she submits a 1, given how many of these labels are 1.
-        """
+        """(R, N+2): the sum of the k least entries of each of R rows, for k from 0 to N+1."""
         sums = np.zeros((self.rows.shape[0], self.rows.shape[1] + 1))
         np.cumsum(np.sort(self.rows, axis=1), axis=1, out=sums[:, 1:])
         return sums
 
     @cached_property
     def _range(self) -> Floats:
-        """The largest minus the least of the fetch probabilities of each of R users, (R, 1), among users with hidden
-        noisy labels.
-        """
+        """(R, 1): the largest minus the least entry of each of R rows."""
         return np.asarray(self.rows.max(axis=1) - self.rows.min(axis=1))[:, None]
 
     @cached_property
     def exposure(self) -> float:
-        """Σ_i θ_i max_j W_ij, rounded up: bounds the expected number of users who submit one given user's noisy label.
-
-        User i of R who may submit does so with probability θ_i, and fetches from user j with probability W_ij.
+        """Σ_i θ_i max_j W_ij, rounded up: a bound of the expected number of users who submit a given user's noisy
+        label.
         """
         return float(self.rates @ self.rows.max(axis=1)) * (1.0 + 1e-9)
 
     @cached_property
     def _even(self) -> bool:
-        """Whether each user's fetch probabilities for users with hidden noisy labels are all equal, up to 1e-12 of
-        their sum.
+        """Whether the entries of each row are all equal, up to 1e-12 of their sum.
 
-        Then the probability that she submits a 1 depends only on how many of these labels are 1, so that it surely lies
-        in the interval of `bands`.
+        Then p_i depends only on how many labels are 1, so p_i surely lies in the interval of `bands`.
         """
         return bool((self._range <= _EVEN * self._sums[:, -1:]).all())
 
@@ -263,11 +246,11 @@ class Block:
 class MovedLaw:
     """Step 2: the divergence of Q1 and Q0. Where x ones are published, Q1 is Q0 times (1-M(x)) Λ_main + S(x) Λ_side.
 
-    Any function M may be chosen, and a different one for each direction and ratio.
+    Any function M may be chosen, and a different M for each direction and ratio.
 
     Args:
-        moved_share: in [0, 1], roughly the share of v's effect on the submissions that is best turned into a moved
-            bit; it only guides the choice of M.
+        moved_share: in [0, 1], roughly the share of v's effect on the submissions that is best turned into a moved bit.
+            This number only guides the choice of M.
     """
 
     known_ones: KnownOnes
@@ -281,20 +264,14 @@ class MovedLaw:
         """S(x) / M(x-1) = Pr[X = x-1] / Pr[X = x] = x (1-α) / ((H-x+1) α), for each of the K numbers x in `bands.ones`,
         (K,).
 
-        H noisy labels are hidden, and X of them are 1. The proof shows them to the learner, but if the target's noisy
-        label is 1, it first shows one 0 as 1 with probability M(X). So x ones are shown also where there were x-1. The
-        probability of this, M(x-1) Pr[X = x-1], is S(x) times Pr[X = x].
+        If the target's noisy label is 1, x ones are published also where X = x-1 and a 0 is shown as 1.
         """
         x = self.bands.ones
         return np.asarray(x * (1.0 - self.flip_prob) / ((self.known_ones.hidden - x + 1.0) * self.flip_prob))
 
     def divergence(self, move_chances: Floats, ratio: float, up: bool) -> float:
-        """The mean over X of the hockey-stick divergence HS_r, r = `ratio`, given that X = x ones are shown: of Q1 from
-        Q0 if `up`, else of Q0 from Q1; rounded up.
-
-        The proof shows the learner H hidden noisy labels, X of which are 1. If the target's noisy label is 1, one of
-        the zeros is first shown as 1 with probability M(X). Q0 and Q1 are the laws of these labels and the submissions
-        if the target's noisy label is 0 and 1.
+        """The mean over X of the divergence HS_r, r = `ratio`, given X: of Q1 from Q0 if `up`, else of Q0 from Q1;
+        rounded up.
 
         Args:
             move_chances: (K,), M(x) for each x of `bands.ones`.
@@ -309,58 +286,50 @@ class MovedLaw:
     def proportional_chances(self) -> Floats:
         """A first choice of the probabilities M(x): z (H-x)/(H (1-α)), at most 1, for each x of `bands.ones`, (K,).
 
-        Of H hidden noisy labels x are 1. M(x) is the probability with which the proof shows one of the zeros as 1 if
-        the target's noisy label is 1. With this choice each single 0 is shown as 1 equally often whatever x is. z is
-        `moved_share`, roughly the share of the target's effect on the submissions that is best turned into a changed
-        label.
+        z is `moved_share`. With this choice each single 0 is shown as 1 equally often, whatever x is.
         """
         x, hidden = self.bands.ones, self.known_ones.hidden
         return np.asarray(np.minimum(self.moved_share * (hidden - x) / (hidden * (1.0 - self.flip_prob)), 1.0))
 
     def best_chances(self, ratio: float, up: bool) -> Floats:
-        """Probabilities M(x) with nearly the least `divergence`, for each x of `bands.ones`, (K,); they are found once
-        for similar ratios.
+        """Probabilities M(x) with nearly the least `divergence`, for each x of `bands.ones`, (K,).
 
-        The proof shows the learner the hidden noisy labels, x of which are 1. M(x) is the probability with which it
-        first shows a 0 as 1 if the target's noisy label is 1. Ratios are similar if 30 times their ln ln rounds to the
-        same whole number; the bound is valid for any M.
+        Ratios share one M if 30 times their ln ln rounds to the same whole number. The bound is valid for any M.
 
         Args:
-            ratio: r of the divergence HS_r. up: whether the law for the target's noisy label 1 comes first in it.
+            ratio: r of the divergence HS_r. up: whether Q1 comes first in it.
         """
         power = round(_SIMILAR_RATIOS * math.log(max(math.log(ratio), 1e-9)))
         return self._optimise(math.exp(math.exp(power / _SIMILAR_RATIOS)), up)
 
     @remembered
     def _optimise(self, ratio: float, up: bool) -> Floats:
-        """Probabilities M(x) with approximately the least divergence HS_r, r = `ratio`, for each x of `bands.ones`,
-        (K,); each is 0 or one of `_CHANCES` (24) values.
+        """Probabilities M(x) with approximately the least HS_r, r = `ratio`, for each x of `bands.ones`, (K,).
 
-        The proof shows the learner the hidden noisy labels, X of which are 1. M(x) is the probability with which it
-        first shows a 0 as 1 if the target's noisy label is 1 and X = x. So what is seen given x shown ones depends on
-        M(x) and M(x-1) only. Let HS_x(m, M) be the divergence given x shown ones for M(x-1) = m and M(x) = M, computed
-        roughly. Dynamic programming over x: let rest_x(m) be the least sum of the terms from x on if M(x-1) = m. Then
+        Each M(x) is 0 or one of 24 values (`_CHANCES`). Given x published ones, what is seen depends on M(x) and M(x-1)
+        only. Let HS_x(m, M) be the divergence for M(x-1) = m and M(x) = M, computed roughly. Let rest_x(m) be the least
+        sum of the terms from x on if M(x-1) = m. Dynamic programming uses
 
             rest_x(m) = min over M(x) of Pr[X = x] HS_x(m, M(x)) + rest_(x+1)(M(x)).
 
         Args:
-            up: whether the law for the target's noisy label 1 comes first in the divergence.
+            up: whether Q1 comes first in the divergence.
         """
         if self.moved_share == 0.0:
             return np.zeros(self.bands.ones.size)
         chances = np.append(0.0, np.geomspace(min(0.01, self.moved_share / 4.0), 1.0, _CHANCES))
         rest, choice = np.zeros(chances.size), np.zeros((self.bands.ones.size, chances.size), dtype=np.int64)
-        # From the last x to the first: find the best M(x), in columns, for each M(x-1), in rows.
+        # From the last x to the first: find the best M(x) (columns) for each M(x-1) (rows).
         for block in reversed(self.blocks):
             for k in reversed(range(block.inside.start, block.inside.stop)):
                 density = (self._moved_weights[k] * chances if k else np.zeros(chances.size))[:, None]
                 stay, density = np.broadcast_arrays(1.0 - chances[None, :], density)
                 total = self.bands.law[k] * block.laws.divergence(stay, density, ratio, up=up, rough=True) + rest
-                if self.bands.ones[k] == self.known_ones.hidden:  # M(H) = 0: there is no zero to show as 1
+                if self.bands.ones[k] == self.known_ones.hidden:  # M(H) = 0: no zero is left to be shown as 1
                     total[:, 1:] = np.inf
                 choice[k] = total.argmin(axis=1)
                 rest = total[np.arange(chances.size), choice[k]]
-        # From the first x to the last: take the best M(x) given the M(x-1) already chosen; M is 0 before the first x.
+        # From the first x to the last: take the best M(x) for the M(x-1) already chosen; M is 0 before the first x.
         best, column = np.zeros(self.bands.ones.size), 0
         for k, line in enumerate(choice):
             column = int(line[column])
@@ -372,28 +341,23 @@ class MovedLaw:
 class MovedBit:
     """All steps together, for one target or for several that are bounded at once.
 
-    Let HS_ratio be the hockey-stick divergence of the submissions' laws for the two values of a target's noisy bit. For
-    every data set, every L and both directions it is at most table.strays(L) + missed(ratio) + D, where D is the
-    largest `divergence` over the ranges of known ones.
+    HS_ratio compares the laws of the submissions for the two values of the target's noisy bit. For every data set,
+    every L and both directions this divergence is at most table.strays(L) + missed(ratio) + D. D is the largest
+    `divergence` over the ranges of known ones.
     """
 
     table: DenseTable
     slots: Slots
 
     def divergence(self, ratio: float, known_ones: int, exponent: float, *, up: bool, enough: float = 0.0) -> float:
-        """Upper bound of the hockey-stick divergence HS_r, r = `ratio`, of Q1 from Q0 if `up`, else of Q0 from Q1, if
-        nobody strays: (N+1)/H times the mean over X of HS_r given X.
+        """Upper bound of HS_r, r = `ratio`, of Q1 from Q0 if `up`, else of Q0 from Q1, if nobody strays.
 
-        The proof shows the learner H hidden noisy labels of N others, X of which are 1. If the target's noisy label is
-        1, it first shows a 0 as 1 with probability M(X). Q0 and Q1 are the laws of these labels and of the submissions
-        if the target's noisy label is 0 and 1. A user strays if her probability of submitting a 1 leaves an interval
-        that depends on X. M is first `proportional_chances`; if this bound exceeds `enough`, `best_chances` is tried
-        too. The factor (N+1)/H, for averages over all columns instead of H, is 1 if the proof splits no user's choice
-        of a peer into parts.
+        This is (N+1)/H times the mean over X of HS_r given X. The factor is 1 if the proof uses no side slots. M is
+        first `proportional_chances`. If this bound exceeds `enough`, `best_chances` is tried too.
 
         Args:
-            known_ones: the index in `table.known_ones` of a range of numbers of labels revealed to be 1. exponent: L; a
-            user strays with probability at most 2e^-L. enough: a bound at which no better one is sought.
+            known_ones: the index of a range in `table.known_ones`. exponent: L; a user strays with probability at most
+            2e^-L. enough: a bound at which no better bound is sought.
         """
         law = self._law(known_ones, exponent)
         factor = (self.table.others + 1.0) / law.known_ones.hidden if self.slots.plan.has_side_slots else 1.0
@@ -404,13 +368,11 @@ class MovedBit:
         """What `divergence` at r = `ratio` leaves out, in either direction: numbers x of ones outside a window, and
         tiny offsets.
 
-        X is how many hidden noisy labels are 1. Let a tail be e^`LOG_TAIL`, a tiny probability. X lies outside its
-        window with probability at most 2 tails, and the window's last value has a probability of at most 1 tail. In the
-        proof a 0 may be shown as 1 if the target's noisy label is 1; outside the window none is. So the number of ones
-        shown is outside with a probability of at most 2 tails if that label is 0, and 3 if it is 1; 8 tails are added
-        to the bound. Offsets (differences of fetch probabilities from their row's median) that are so small that they
-        count as 0 change the law for noisy label 1 by `neglected` in total variation. This is multiplied by r where
-        that law comes second in HS_r.
+        Let a tail be e^`LOG_TAIL`, a tiny probability. X lies outside the window with probability at most 2 tails. The
+        window's last value has a probability of at most 1 tail. Outside the window no 0 is shown as 1. So the number of
+        published ones is outside with at most 2 tails under Q0, and 3 under Q1; 8 tails are added to the bound. Tiny
+        offsets count as 0. This changes Q1 by `neglected` in total variation, which is multiplied by r where Q1 comes
+        second in HS_r.
         """
         return 8.0 * tail_mass(LOG_TAIL) + max(1.0, ratio) * self.table.offsets.neglected
 
@@ -422,12 +384,11 @@ class MovedBit:
         return MovedLaw(numbers, bands, list(blocks), self.table.flip_prob, self.slots.plan.moved_share)
 
     def _blocks(self, bands: Bands, width_share: float) -> Iterator[Block]:
-        """Yield blocks: each has successive numbers x, their indices in `bands.ones`, and the laws of what the
-        submissions show for one interval that serves all of them.
+        """Yields blocks of successive numbers x, with their indices in `bands.ones` and the laws for a band that serves
+        all x.
 
-        x is how many hidden noisy labels are 1. `bands` has for each x an interval of every user's probability of
-        submitting a 1; a block's interval contains those of its x, which is faster but less sharp. Where ln Pr[X = x]
-        is far below its maximum, blocks are longer, up to half a standard deviation of X.
+        The band of a block contains the bands of its x, which is faster but less sharp. Where ln Pr[X = x] is far below
+        its maximum, blocks are longer, up to half a standard deviation of X.
 
         Args:
             width_share: the usual length of a block, as a share of the mean number of ones.
@@ -436,7 +397,7 @@ class MovedBit:
         deviation = math.sqrt(mean * (1.0 - self.table.flip_prob))
         width, start = max(1, round(width_share * mean)), 0
         while start < bands.ones.size:
-            # Unlikely values cost little, so that their bands may be wider.
+            # For unlikely values a wider band costs little.
             rarity = -math.log(max(float(bands.law[start]), 1e-300) / float(bands.law.max()))
             length = max(width, int(min(width * rarity / _USUAL, 0.5 * deviation)))
             inside = slice(start, min(start + length, bands.ones.size))

@@ -1,12 +1,17 @@
-"""What all targets share in step 4 of `moved_bit`: the offsets u_ij = W_ij - m_i, and κ, the probability of a side
-slot.
+"""What all targets share in step 4 of `moved_bit`: offsets, and plans of slots.
 
-W_ij is the probability that user i fetches from user j, and m_i is the median of row i. `moved_bit_slots` defines
-slots: a user's choice of a peer falls in each of two side slots with probability κ, and then shows 1 with a probability
-that is shifted by ±u_ij/κ under Q1, the law for the target's noisy label 1. A larger κ makes this shift smaller, and
-the shift of the main slot larger. Any κ is valid, and `Offsets.plan` picks one according to the variances in the
-Gaussian limit. For speed, at some cost in sharpness, offsets are rounded up to few values (`OffsetBins`), and the
-columns of W are put in few classes with one law each.
+User i fetches from user j with probability W_ij. Row i of the table W holds her fetch probabilities, and m_i is their
+median. Her *offset* for user j is u_ij = W_ij - m_i. θ_i is the probability that her submission is seen.
+
+The proof shows the learner the N hidden noisy labels and the submissions. Q0 and Q1 are the laws of what it shows if
+the target v's noisy label is 0 and 1. Under Q1 the proof may *move a bit*: it shows the label 0 of a random user J as
+1. So the number of ones hides v's label too. The proof also splits each choice of a peer at random into a main slot and
+two *side slots*, and reveals the slot (see `moved_bit_slots`). Each side slot has probability κ. In a side slot the
+probability of submitting a 1 shifts by ±u_ij/κ under Q1. A larger κ makes this shift smaller, and the shift of the main
+slot larger. Any κ is valid. `Offsets.plan` picks κ by the variances in the Gaussian limit.
+
+For speed, offsets are rounded up to few values (`OffsetBins`), and the columns of W are put in few classes. A class has
+one law. Both steps weaken the bound slightly.
 """
 
 import itertools
@@ -22,15 +27,16 @@ from p2p_sim.privacy.overlays.overlay_table import Ints, remembered
 from p2p_sim.privacy.overlays.shifted_pairs import LAW_SHOWN, Shift, ShiftLaw, product
 
 WIDE = (0.3, 0.45)
-"""Values of κ that are tried for users with a large offset; below 1/2, since each user has two side slots."""
+"""Values of κ that are tried for users with a large offset. They are below 1/2, because each user has two side slots.
+"""
 _KAPPAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.13, 0.16, 0.2, 0.25)
 """Values of κ that are tried for the other users."""
 _BINS = (5, 2)
-"""Largest number of values to which offsets are rounded up: first for offsets up to the limit, then for larger ones."""
+"""Largest number of values to which offsets are rounded up: first for small offsets, then for large offsets."""
 _CLASSES = 8
 """Largest number of classes of columns."""
 _FINE = 4.0
-"""Number of points of the grid in one standard deviation of the loss of a side slot."""
+"""Number of grid points in one standard deviation of the loss of all first side slots."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +46,9 @@ class SlotPlan:
     Args:
         limit: a user with an offset above this limit has wide side slots.
         kappa, wide: the probability κ of a narrow and of a wide side slot.
-        wide_users: the largest number of users with wide side slots, for any target and any user J whose 0 may be shown
-            as 1.
-        variance: approximate variance of the log likelihood ratio. moved_share: see `moved_bit.MovedLaw`.
+        wide_users: the largest number of users with wide side slots, for any target and any user J.
+        variance: approximate variance of the log likelihood ratio.
+        moved_share: roughly the share of v's effect on the submissions that is best turned into a moved bit.
         grid: step of the grid of side slots' losses; not used if there are no side slots.
     """
 
@@ -56,13 +62,7 @@ class SlotPlan:
 
     @property
     def has_side_slots(self) -> bool:
-        """Whether any user's choice of a peer may fall in a side slot.
-
-        The proof splits each choice at random into a main slot and two side slots, and reveals which slot it is. Side
-        slots take up the differences between a user's fetch probabilities. A side slot has probability `kappa`, or
-        `wide` for up to `wide_users` users with large differences. If `kappa` and `wide_users` are 0, every choice is
-        in the main slot.
-        """
+        """Whether any user's choice of a peer may fall in a side slot."""
         return self.kappa > 0.0 or self.wide_users > 0
 
 
@@ -70,8 +70,9 @@ class SlotPlan:
 class OffsetBins:
     """Offsets whose sizes are rounded up to the ends of B bins.
 
-    ends: (B,), ascending; a bin starts at the previous bin's end, or at 0. counts: (2, B, N+1): for each bin and
-    column, how many users have a positive (first) or negative (second) offset of a size above the bin's start.
+    ends: (B,), ascending; a bin starts at the previous bin's end, or at 0. counts: (2, B, N+1), numbers of users for
+    each bin and each column. counts[0] is for positive offsets above the bin's start, counts[1] for negative offsets of
+    such a size.
     """
 
     ends: Floats
@@ -83,8 +84,7 @@ class Offsets:
     """The offsets u_ij = W_ij - m_i of a table's entries W_ij, where m_i is the median of row i.
 
     Args:
-        rows: (R, N+1), W_ij for each user who may submit and each user with a hidden bit. rates: (R,), θ_i, the
-        probability that user i's submission is seen.
+        rows: (R, N+1), W_ij for R users i who may submit and N+1 users j with hidden noisy labels. rates: (R,), θ_i.
     """
 
     rows: Floats
@@ -92,37 +92,25 @@ class Offsets:
 
     @cached_property
     def _exact_entries(self) -> Floats:
-        """W_ij - m_i, (R, N+1), for R users i who may submit and N + 1 users j whose noisy labels are hidden; 0 where
-        θ_i is 0.
-
-        W_ij is the probability that i fetches from j, m_i the median of row i, and θ_i the probability that i's
-        submission is seen.
-        """
+        """The offsets u_ij before tiny ones are set to 0, (R, N+1). A row with θ_i = 0 is 0."""
         return np.asarray((self.rows - np.median(self.rows, axis=1, keepdims=True)) * (self.rates > 0.0)[:, None])
 
     @cached_property
     def _least_size(self) -> float:
-        """Offsets up to this size count as 0: entries that are equal but for rounding may differ by as much."""
+        """Offsets up to this size count as 0. Rounding alone may make equal entries differ by as much."""
         return 1e-13 * float(self.rows.max(initial=0.0))
 
     @cached_property
     def entries(self) -> Floats:
-        """The offsets u_ij = W_ij - m_i, (R, N+1), with 0 for sizes up to `_least_size`, which may be rounding errors
-        of equal entries.
-
-        W_ij is the probability that user i, of R who may submit, fetches from user j, of N + 1 with hidden noisy
-        labels; m_i is the median of row i.
-        """
+        """The offsets u_ij, (R, N+1). Sizes up to `_least_size` count as 0, because they may be rounding errors."""
         return np.where(np.abs(self._exact_entries) > self._least_size, self._exact_entries, 0.0)
 
     @cached_property
     def neglected(self) -> float:
-        """Σ_i θ_i · 2 max_j |u_ij| over the tiny offsets that count as 0; the result is rounded up. It is the largest
-        error, in total variation, that counting them as 0 causes.
+        """The largest error, in total variation, that the offsets counted as 0 cause; rounded up.
 
-        u_ij is the probability that user i fetches from user j minus the median of row i, and θ_i the probability that
-        i's submission is seen. Offsets describe only what is seen if the target's noisy label is 1, so that only this
-        law has the error.
+        It is Σ_i θ_i · 2 max_j |u_ij| over these tiny offsets. Only Q1 has the error, because Q0 does not depend on
+        offsets.
         """
         sizes = np.abs(self._exact_entries)
         largest = np.where(sizes <= self._least_size, sizes, 0.0).max(axis=1, initial=0.0)
@@ -130,36 +118,27 @@ class Offsets:
 
     @cached_property
     def sizes(self) -> Floats:
-        """|u_ij| of all offsets that are not 0, in one array, ascending.
-
-        The offset u_ij is the probability that user i fetches from user j, minus the median of i's fetch probabilities.
-        """
+        """The sizes |u_ij| of all offsets that are not 0, in one array, ascending."""
         sizes = np.abs(self.entries).ravel()
         return np.sort(sizes[sizes > 0.0])
 
     @property
     def largest(self) -> float:
-        """The largest |u_ij|, where the offset u_ij is a fetch probability minus the median of its row; 0 if all
-        offsets are 0.
-        """
+        """The largest |u_ij|; 0 if all offsets are 0."""
         return float(self.sizes[-1]) if self.sizes.size else 0.0
 
     def plan(self, weights: Floats, rates: Floats, *, spread: float, hiding: float) -> SlotPlan:
-        """How to split users' choices into slots for a target v: the plan with the least variance of the privacy loss
-        among those that are tried.
+        """The best plan for a target v, among the plans that are tried: the privacy loss has the least variance.
 
-        The proof splits each choice of a peer at random into a main slot and two side slots, and reveals which slot it
-        is. It also shows the learner the N hidden noisy labels. If v's noisy label is 1, one of these labels that is 0
-        may be shown as 1 (a moved bit), so that the number of ones hides v's label too. Any plan is valid. If none of
-        the tried plans fits, no bit is moved (`moved_share` is 0). Let `own` be the variance of the loss of the main
-        slots, and `hiding` the variance of the loss of the number of ones if a bit is moved for sure. Without side
-        slots the best probability of moving a bit is own/(own + hiding). It leaves the variance
+        Any plan is valid. If none of the tried plans fits, no bit is moved (`moved_share` is 0). Let `own` be the
+        variance of the main slots' loss. Let `hiding` be the variance of the number of ones' loss, if a bit is moved
+        for sure. Without side slots the best probability of moving a bit is own/(own + hiding). The variance is then
         own · hiding/(own + hiding). Side slots add to `hiding`.
 
         Args:
-            weights, rates: (F,), for each user i who may fetch from v, the probability W_iv that she does, and the
-            probability θ_i that her submission is seen. spread: about 1/p + 1/(1-p) for a typical probability p
-            that a submission is 1. hiding: 1/(N α (1-α)).
+            weights, rates: (F,), W_iv and θ_i of each user i who may fetch from v.
+            spread: about 1/p + 1/(1-p), where p is the probability that a typical submission is 1.
+            hiding: 1/(N α (1-α)).
         """
         own = spread * float(rates @ weights**2)
         if not self.sizes.size:
@@ -171,28 +150,23 @@ class Offsets:
         return min(plans, key=lambda plan: plan.variance, default=still)
 
     def _plans(self, limit: float, weights: Floats, rates: Floats, spread: float, hiding: float) -> Iterator[SlotPlan]:
-        """Yield plans of slots, one for each pair of values of κ (for small and for large offsets) that suits the
-        shifts of a typical submission.
+        """Yield one plan for each suitable pair of values of κ, for small and for large offsets.
 
-        The proof splits each choice of a peer at random into a main slot and two side slots of probability κ each. In
-        side slots the probability of a 1 shifts by ±u/κ, where the offset u is a fetch probability minus the median of
-        its row. κ is tried only if this shift is well below the probability of a typical submission.
+        A value of κ is suitable if the shift of side slots is well below the probability that a typical submission is
+        1.
 
         Args:
-            limit: users with a larger offset have wide side slots, with a larger κ. weights, rates: (F,), for each user
-            i who may fetch from the target v, the probability W_iv that she does, and the probability θ_i that her
-            submission is seen. spread: about 1/p + 1/(1-p) for a typical probability p that a submission is 1. hiding:
-            1/(N α (1-α)), for N other users with hidden noisy labels.
+            limit: see `SlotPlan`. weights, rates, spread, hiding: see `plan`.
         """
-        # For the average column, `beyond` is the sum of squares of the offsets above the limit, and `within` that of
-        # the offsets up to the limit.
+        # `beyond` is the average column's sum of θ_i u_ij² over the offsets above the limit. `within` is the sum over
+        # all other offsets.
         squares, large = self.entries**2 * self.rates[:, None], np.abs(self.entries) > limit
         columns = max(1, self.rows.shape[1])
         beyond = float((squares * large).sum()) / columns
         within = float(squares.sum()) / columns - beyond
-        # `wide_users` is twice (for v, and for the user J whose 0 is shown as 1) the sum of two numbers: the largest
-        # number of offsets above `limit` in a column, and the largest number below -`limit`. The two columns may
-        # differ, since a class of columns is charged for both numbers.
+        # Take the largest number of offsets above `limit` in a column, and the largest number below -`limit`. The two
+        # columns may differ, because a class of columns is charged for both numbers. `wide_users` is twice their sum:
+        # once for v, and once for J.
         signs = [np.count_nonzero(side > limit, axis=0).max(initial=0) for side in (self.entries, -self.entries)]
         wide_users = min(2 * int(sum(signs)), self.rows.shape[0])
         few, most = 1.0 / spread, float(weights.max())
@@ -215,11 +189,9 @@ class Offsets:
 
     @remembered
     def bins(self, limit: float) -> OffsetBins:
-        """The sizes |u_ij| of all offsets, sorted into a few bins: the bins' ends, to which sizes are rounded up, and
-        for each bin and column j how many users have an offset larger than the bin's start.
+        """The sizes |u_ij| of all offsets, sorted into a few bins.
 
-        u_ij is the probability that user i fetches from user j minus the median of row i. Sizes up to `limit` and sizes
-        above it have bins of their own, since users with an offset above `limit` get larger side slots.
+        Sizes up to `limit` and larger sizes have separate bins, because large offsets get wider side slots.
         """
         parts = []
         for inside, bins in ((self.sizes <= limit, _BINS[0]), (self.sizes > limit, _BINS[1])):
@@ -232,55 +204,44 @@ class Offsets:
         return OffsetBins(ends, np.array(counts))
 
     def slot(self, plan: SlotPlan, counts: Ints, *, sign: float, low: float, high: float) -> ShiftLaw:
-        """The law of the likelihood ratio of what all users show in their first side slots, or in their second ones,
-        for one column j of the table.
+        """The law of the likelihood ratio of what all users show in first, or in second, side slots, for one column j.
 
-        The proof splits each choice of a peer at random into a main slot and two side slots of probability κ, and
-        reveals which slot it is. Column j is that of the target for first slots, and for second slots that of the user
-        whose label 0 the proof shows as 1. In her slot user i shows 1 with probability p, in [low, high], under the law
-        Q0 (target's noisy label 0), and with p + sign · u_ij/κ under Q1 (label 1). u_ij is her fetch probability for j
-        minus the median of her row. The slot is taken as seen with probability θκ/(1-θκ'), which is no less than that
-        of either slot. Here θ is the largest probability of any user that her submission is seen, and κ' is the larger
-        of `plan.kappa` and `plan.wide`.
+        In first slots j is the target. In second slots j is the user J whose label 0 is shown as 1. User i shows 1 in
+        her slot with probability p in [low, high] under Q0, and p + sign · u_ij/κ under Q1. The slot counts as seen
+        with probability θκ/(1-θκ'). Here θ is the largest θ_i, and κ' the larger of `plan.kappa` and `plan.wide`. No
+        side slot is seen with a larger probability.
 
         Args:
-            counts: (2, B), for each of B bins of sizes |u_ij| the number of users with a positive (first) or negative
-            (second) offset above the start of the bin. sign: 1 for first slots, -1 for second. low, high: the interval
-            for p.
+            counts: (2, B), the entries of `OffsetBins.counts` for column j, or larger numbers. sign: 1 for first slots,
+            -1 for second slots. low, high: the ends of the interval for p.
         """
         ends, rate, shifts = self.bins(plan.limit).ends.tolist(), float(self.rates.max()), []
         rate *= (1.0 + 1e-12) / (1.0 - rate * max(plan.kappa, plan.wide))
         for direction, users in zip((sign, -sign), (-np.diff(counts, axis=1, append=0)).tolist(), strict=True):
             for end, count in zip(ends, users, strict=True):
                 kappa = plan.kappa if end <= plan.limit else plan.wide
-                # A shift downward needs p >= u/κ, for which `Slots._slot_bands` lowers the main slot's p. Charging the
-                # end of the bin in place of u is safe: the pair (p, p - d) is a post-processing of (d', 0) if d <= d'.
+                # A shift downward needs p >= u/κ. `Slots._slot_bands` lowers the main slot's p for this. The end of the
+                # bin may replace u: the pair (p, p - d) is a post-processing of (d', 0) if d <= d'.
                 least = low if direction > 0.0 else max(low, end / kappa)
                 shifts.append(Shift(min(1.0, rate * kappa), least, max(least, high), direction * end / kappa, count))
         return product(shifts, plan.grid)
 
     def average(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
-        """The law of the likelihood ratio of what all users show in their second side slots, averaged over all columns
-        of the table, that is, over every user J with a hidden noisy label.
+        """The law of the likelihood ratio of what all users show in second side slots, averaged over the user J.
 
-        The proof splits each choice of a peer into a main slot and two side slots. If the target's noisy label is 1, it
-        may also show the label 0 of a random user J as 1; in second side slots the probability of a 1 then shifts
-        according to the fetch probabilities for J. Every probability p of submitting a 1 lies in [low, high]. The law
-        depends only on the plan's limit, values of κ and grid, so that it is computed once for plans that share these.
+        J is any user with a hidden noisy label. Every probability p of submitting a 1 lies in [low, high]. The law
+        depends only on the plan's limit, values of κ and grid. So plans that agree in these share one stored law.
         """
         return self._mixture(replace(plan, wide_users=0, variance=0.0, moved_share=0.0), low, high)
 
     @remembered
     def _mixture(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
-        """The mean over all columns j of the law of what all users show in their second side slots. If some shifted
-        probability exceeds 1, the result is `LAW_SHOWN`: the target's noisy label counts as seen.
+        """The mean over all columns of the law of what all users show in second side slots.
 
-        Column j has the probabilities with which the users fetch from user j, each minus the median of the user's row:
-        the offset. Side slots are parts into which the proof splits a choice of a peer. There the offsets shift the
-        probability p of a 1, which lies in [low, high]. Columns are put in at most `_CLASSES` (8) classes of nearly
-        equal size, according to how many offsets of each size they have. All columns of a class get the law for the
-        largest of these numbers of any column of the class. More users show no less, and a larger offset shows no less
-        in a slot of the same width; the module `moved_bit_slots` says whose slots are wide.
+        Columns are put in at most `_CLASSES` (8) classes of nearly equal size, by how many offsets of each size they
+        have. For each size, all columns of a class get the largest number in any column of the class. More users show
+        no less. In a slot of the same width, a larger offset shows no less. `moved_bit_slots` explains whose slots are
+        wide. The result is `LAW_SHOWN` (the target's noisy label counts as seen) if some shifted probability exceeds 1.
         """
         counts = np.moveaxis(self.bins(plan.limit).counts, 2, 0)
         lines, columns = np.unique(counts.reshape(len(counts), -1), axis=0, return_counts=True)

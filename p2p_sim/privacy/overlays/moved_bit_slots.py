@@ -1,41 +1,49 @@
-"""Step 4 of `moved_bit` (proof: `docs/theorem.md`): main and side slots of users' choices. The letters are those of
-`moved_bit`.
+"""Main and side slots of users' choices: step 4 of `moved_bit`. The proof is in `docs/theorem.md`.
 
-Given X = x, user i's submission is Bernoulli(p_i) under Q0. Under Q1 it is Bernoulli(p_i + W_iv) if no bit was moved,
-and Bernoulli(p_i + W_iv - W_iJ) if J's bit was moved. Let m_i be the median of row i of W, and let u_ij = W_ij - m_i be
-the *offsets*; then W_iv - W_iJ = u_iv - u_iJ. Split each choice of user i at random between three *slots*, and reveal
-the slot: the first and the second *side slot*, with probability κ each, and the *main slot*. Under Q0 her submission is
-1 with probability p_i in every slot (or with probabilities that depend on the slot and have mean p_i, see
-`_slot_bands`). Q1 shifts it:
+User i fetches from user j with probability W_ij. Her submission is seen with probability θ_i. The proof shows the
+learner the hidden noisy labels and the submissions. Q0 and Q1 are the laws of what it shows if the target v's noisy
+label is 0 and 1. Under Q1 the label 0 of one user J may be shown as 1: J's bit is then *moved*.
+
+Let X be the number of ones shown. Given X = x, user i's submission is 1 with probability p_i under Q0. Under Q1 the
+probability is p_i + W_iv if no bit was moved. It is p_i + W_iv - W_iJ if J's bit was moved. Let m_i be the median of
+row i of W. The *offsets* are u_ij = W_ij - m_i, so W_iv - W_iJ = u_iv - u_iJ. Split each choice of user i at random
+between three *slots*, and reveal the slot. The first and the second *side slot* have probability κ each. The *main
+slot* has the rest. Under Q0 her submission is 1 with probability p_i in every slot. (`_slot_bands` may choose a
+different probability for each slot, with mean p_i.) Q1 shifts this probability:
 
     slot     seen with      shift if nothing was moved      shift if J's bit was moved
     main     θ_i (1-2κ)     W_iv/(1-2κ)                     0
     first    θ_i κ          0                               u_iv/κ
     second   θ_i κ          0                               -u_iJ/κ
 
-If the slots are forgotten, the table gives the laws of the submissions. A choice falls in exactly one slot. Let the
-three slots be seen independently instead, with probabilities θ_i (1-2κ)/(1-2θ_i κ), θ_i κ and θ_i κ/(1-θ_i κ). Keep the
-first side slot if it is seen, else the second, else the main slot: then each slot is kept as often as the table above
-says. So independent slots show no less.
+If the slots are forgotten, the table gives the laws of the submissions. A choice falls in exactly one slot. Now let the
+three slots be seen independently: the main slot with probability θ_i (1-2κ)/(1-2θ_i κ), the first with θ_i κ, the
+second with θ_i κ/(1-θ_i κ). Keep only one seen slot, in the order first, second, main. Then each slot is kept as often
+as the table says. So independent slots show no less.
 
-Each slot of all users together is a product of pairs (Bernoulli(p), Bernoulli(p + shift)) with p in a band: see
-`shifted_pairs.product`. With M and S of `moved_bit`, the likelihood ratio of Q1 to Q0 is
+Each slot of all users together is a product of pairs (Bernoulli(p), Bernoulli(p + shift)). Here p lies in a band, an
+interval for all p_i (see `shifted_pairs.product`). Let M be the probability of moving a bit, and S the density that
+moved bits add; both depend on x. The likelihood ratio of Q1 to Q0 is
 
-    (1-M) Λ_main + S Λ_side,   Λ_side = Λ_first Λ_second,
+    (1-M) Λ_main + S Λ_side,   Λ_side = Λ_first Λ_second.
 
-where Λ_main, Λ_first and Λ_second are independent. If a pair is a post-processing of another pair, the other pair may
-replace it, in any slot and for any M and S: post-processing this slot alone, independently of the others, gives Q0 and
-Q1 back.
+Λ_main, Λ_first and Λ_second are the likelihood ratios of the three slots; they are independent. A pair may be replaced
+by another pair, if the first is a post-processing of the second. This holds in any slot and for any M and S:
+post-processing this slot alone, independently of the others, gives Q0 and Q1 back.
 
-Users whose offset to v or to J exceeds `SlotPlan.limit` in size have *wide* side slots, with a κ of `WIDE`. All other
-users have narrow side slots, with the smaller `SlotPlan.kappa`. Let a be the largest number of offsets above the limit
-in one column, and b the largest number of offsets below minus the limit in one column. Then at most a + b users have a
-large offset to v, and at most a + b to J: at most 2(a+b) users have wide slots. Which users these are depends on J. The
-proof may also give wide slots to users with a smaller offset: where one law stands for several columns and charges k
-large offsets, the k users with the largest offsets of each of these columns have wide slots, and k is at most a for
-positive and b for negative offsets. Main slots of wide users show more: 2(a+b) such main slots are charged. For a given
-u, a wide side slot is seen more often but with a smaller shift, and shows no more than a narrow one. So a side slot
-with a small offset is charged as narrow, whether or not its user's other offset is large.
+*Wide slots.* An offset is large if its size exceeds `SlotPlan.limit`. Users with a large offset for v or J have *wide*
+side slots, with a κ of `WIDE`. All other users have narrow side slots, with the smaller `SlotPlan.kappa`. Let a be the
+largest number of positive large offsets in one column, and b the largest number of negative ones. At most a + b users
+have a large offset for v, and at most a + b for J. So at most 2(a+b) users have wide slots. Which users these are
+depends on J.
+
+Users with a smaller offset may get wide slots too. This happens where one law stands for several columns and charges k
+large offsets. In each of these columns, the k users with the largest offsets then have wide slots. For positive offsets
+k is at most a; for negative offsets k is at most b.
+
+Main slots of wide users show more, so 2(a+b) such main slots are charged. For a given u, a wide side slot is seen more
+often but with a smaller shift. It shows no more than a narrow side slot. So a side slot with a small offset is charged
+as narrow, even if its user's other offset is large.
 
 `Offsets` has what all targets share, and `Slots` the slots of one target.
 """
@@ -52,21 +60,21 @@ from p2p_sim.privacy.overlays.overlay_table import Ints, remembered
 from p2p_sim.privacy.overlays.shifted_pairs import LAW_SHOWN, NOTHING_SEEN, Shift, ShiftLaw, product
 
 LARGER_KAPPAS = (0.25, 0.45)
-"""Values of κ that are tried where some shifted p of a band would leave [0, 1] with the plan's κ."""
+"""Values of κ that are tried if some shifted p would leave [0, 1] with the plan's κ."""
 _LADDER = (1.2, 1.5)
-"""For speed: low and 1 - high of side slots' bands are lowered to powers of these numbers, so that equal bands recur.
-"""
+"""`low` and 1 - `high` of side slots' bands are lowered to powers of these numbers. So equal bands recur, which saves
+time."""
 _WEIGHTS = 8
-"""Largest number of distinct values of the weights W_iv; if there are more, they are rounded up to this many values."""
+"""Largest number of distinct weights W_iv. If there are more, they are rounded up to this many values."""
 _LEAST, _MOST = 1e-200, 1e100
-"""A ratio's divisor is at least `_LEAST`, and a ratio at most `_MOST`: a smaller ratio only raises a divergence."""
+"""A divisor is at least `_LEAST`. A ratio is at most `_MOST`: a smaller ratio only raises a divergence."""
 
 
 @dataclass(frozen=True, eq=False)
 class SlotLaws:
     """The laws under Q0 of the likelihood ratios Λ_main of all main slots and Λ_side of all side slots.
 
-    They bound what is seen if every user's probability p_i of submitting a 1 lies in one band.
+    The laws bound what is seen if every user's p_i lies in one band.
     """
 
     main: ShiftLaw
@@ -74,13 +82,11 @@ class SlotLaws:
 
     @cached_property
     def rough(self) -> tuple[Floats, Floats]:
-        """A law of three likelihood ratios, (probabilities, ratios), that stands for the side law where speed counts
-        and no bound is needed: in the choice of M, the probability with which the proof shows one user's label 0 as 1.
+        """Three likelihood ratios in place of the side law, for speed: (probabilities, ratios).
 
-        The side law is that of the likelihood ratio of what all users show in side slots, parts of their choices that
-        shift little. Let its logarithm, the loss, have mean m and variance σ². Losses m - √3 σ, m, m + √3 σ with
-        probabilities 1/6, 4/6, 1/6 have the first five moments of a Gaussian with this mean and variance. The three
-        ratios are then scaled to the mean 1, so that m drops out.
+        They serve only to choose M, where no bound is needed. The loss is the logarithm of the ratio. Let m be its mean
+        and σ² its variance under the side law. The losses m - √3 σ, m, m + √3 σ with probabilities 1/6, 4/6, 1/6 have a
+        Gaussian's first five moments. The three ratios are then scaled to the mean 1, so that m drops out.
         """
         law, losses = self.side.law, np.log(self.side.ratios)
         mean = float(law @ losses)
@@ -92,25 +98,21 @@ class SlotLaws:
         return probabilities, ratios / float(probabilities @ ratios)
 
     def divergence(self, stay: Floats, moved_density: Floats, ratio: float, *, up: bool, rough: bool = False) -> Floats:
-        """The hockey-stick divergence HS_r of Q1 from Q0 if `up`, else of Q0 from Q1, where Q1 is
-        Q0 · ((1-M) Λ_main + S Λ_side).
+        """The hockey-stick divergence HS_r of Q1 from Q0 if `up` is True; otherwise of Q0 from Q1.
 
-        The proof shows the others' noisy labels and the submissions. Q0 and Q1 are the laws of what it shows, given the
-        number of labels shown as 1: Q0 if the target's noisy label is 0, Q1 if it is 1. If it is 1, the proof may show
-        one 0 as 1: M is the probability of this, and S the density that it adds. Λ_main and Λ_side are the independent
-        likelihood ratios of what users show in main and side slots, into which the proof splits their choices. The
-        result is an upper bound unless `rough`. The side law's probabilities have errors of some 1e-11, by rounding
-        alone. To allow for them, side ratios are moved by 1e-8 in the direction that raises the result; the main law
-        allows for its own errors.
+        Given the number of ones shown, Q1 is Q0 · ((1-M) Λ_main + S Λ_side). The result is an upper bound unless
+        `rough` is True. The side law's probabilities have rounding errors of some 1e-11. To allow for these errors,
+        side ratios are moved by 1e-8 in the direction that raises the result. The main law allows for its own errors.
 
         Args:
-            stay, moved_density: 1-M and S, two arrays of one shape, with one entry for each case; the result has this
-            shape. ratio: r. rough: whether three ratios replace the side law, for speed.
+            stay, moved_density: 1-M and S, arrays of one shape; the result has this shape. ratio: r. rough: whether
+            three ratios replace the side law, for speed.
         """
         probabilities, ratios = self.rough if rough else (self.side.law, self.side.ratios)
         if up:
-            # E_side E_main [ stay · Λ_main + S · Λ_side - ratio ]^+, and a charge for a lost side law.
-            # Given Λ_side, with rest = ratio - S · Λ_side: stay · HS_(rest/stay)(main); stay - rest where rest <= 0.
+            # The result is E_side E_main [ stay · Λ_main + S · Λ_side - ratio ]^+ plus a charge for a lost side law.
+            # Let rest = ratio - S · Λ_side. The inner mean is stay - rest if rest <= 0, otherwise stay ·
+            # HS_(rest/stay)(main).
             rest = ratio - moved_density[..., None] * ratios * (1.0 + 1e-8)
             safe = np.maximum(stay[..., None], _LEAST)
             main = stay[..., None] * self.main.above(np.clip(rest, 0.0, _MOST) / safe)
@@ -118,19 +120,20 @@ class SlotLaws:
             # Where the side slots show that no bit was moved, Q1 is Q0 times stay · Λ_main.
             unmoved = (stay[..., None] * self.main.above(min(ratio, _MOST) / safe))[..., 0]
             return np.asarray(inside @ probabilities + self.side.lost[0] * unmoved + moved_density * self.side.lost[1])
-        # E_side E_main [ 1 - ratio · S · Λ_side - ratio · stay · Λ_main ]^+, and a charge for a lost side law.
-        # Given Λ_side, with rest = 1 - ratio · S · Λ_side: rest · HS_(ratio · stay/rest)(main); 0 where rest <= 0.
+        # The result is E_side E_main [ 1 - ratio · S · Λ_side - ratio · stay · Λ_main ]^+, plus a charge as above.
+        # Let rest = 1 - ratio · S · Λ_side. The inner mean is 0 if rest <= 0, otherwise rest · HS_(ratio ·
+        # stay/rest)(main).
         rest = 1.0 - ratio * moved_density[..., None] * ratios * (1.0 - 1e-8)
         threshold = np.minimum(ratio * stay, _MOST)
         main = self.main.below(threshold[..., None] / np.maximum(rest, _LEAST))
         inside = np.where(rest > 0.0, rest * main, 0.0)
-        # Another bound leaves the term S · Λ_side out of Q1: with a smaller Q1, HS_ratio(Q0 || Q1) is no smaller.
+        # Another bound leaves S · Λ_side out of Q1. A smaller Q1 does not lower HS_ratio(Q0 || Q1).
         return np.minimum(inside @ probabilities + self.side.lost[0], self.main.below(threshold))
 
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """Main and side slots for one target, or for several that are bounded at once by the largest weights and offsets.
+    """Main and side slots for one target, or for several targets with the largest of their weights and offsets.
 
     Args:
         offsets: the offsets of all columns. plan: how choices are split into slots.
@@ -145,13 +148,10 @@ class Slots:
     columns: Ints
 
     def laws(self, low: float, high: float) -> SlotLaws:
-        """The laws of the likelihood ratios of what all users show in main and in side slots, where every user's
-        probability of submitting a 1 is in [low, high] if the target's noisy label is 0.
+        """The laws of Λ_main and Λ_side if every user's p_i lies in [low, high].
 
-        The proof splits each choice of a peer at random into a main slot and two side slots of probability κ each,
-        which take up the differences of a user's fetch probabilities. κ is that of `plan` if all shifted probabilities
-        then stay in [0, 1], else a larger κ. If no κ fits, the bound is weaker: side slots count as showing the
-        target's noisy label.
+        The plan's κ is used if all shifted probabilities stay in [0, 1]. Otherwise a larger κ is used. If no κ fits,
+        the bound is weaker: side slots count as showing the target's noisy label.
         """
         plan = self.plan
         if not plan.has_side_slots:
@@ -168,13 +168,10 @@ class Slots:
         return self._shown(low, high)
 
     def _side(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw | None:
-        """The law of the likelihood ratio of what all users show in first and second side slots together, where p is in
-        [low, high]; None if some shifted p exceeds 1.
+        """The law of Λ_side for p_i in [low, high]; None if some shifted probability exceeds 1.
 
-        p is a user's probability of submitting a 1 if the target's noisy label is 0. Side slots are two parts of her
-        choice of a peer, in which p shifts if the target's noisy label is 1. The law is averaged over the user J whose
-        label 0 the proof may show as 1. The interval is widened somewhat, so that few distinct ones occur and laws are
-        reused.
+        The law is averaged over the user J whose label 0 may be shown as 1. The interval is widened somewhat, so that
+        few distinct intervals occur and laws are reused.
         """
         low, high = _lowered(low, _LADDER[0]), 1.0 - _lowered(1.0 - high, _LADDER[1])
         first, second = self._first(plan, low, high), self.offsets.average(plan, low, high)
@@ -182,39 +179,33 @@ class Slots:
 
     @remembered
     def _first(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
-        """The law of the likelihood ratio of what all users show in their first side slots, for p in [low, high].
+        """The law of Λ_first for p_i in [low, high].
 
-        A first side slot is a part, of probability κ, of a user's choice of a peer. If the target's noisy label is 1,
-        her probability p of submitting a 1 there shifts by u/κ, with u her fetch probability for the target minus the
-        median of her row. For several targets, the largest number of offsets of each size counts.
+        For several targets, the largest number of offsets of each size counts.
         """
         counts = self.offsets.bins(plan.limit).counts[:, :, self.columns].max(axis=2)
         return self.offsets.slot(plan, counts, sign=1.0, low=low, high=high)
 
     def _slot_bands(self, plan: SlotPlan, low: float, high: float) -> tuple[float, float]:
-        """The lowest p of the main slots and the highest p of the side slots, where each user's p_i is in [low, high].
-        The first is negative if the plan does not fit.
+        """The lowest p of the main slots and the highest p of the side slots, if every p_i lies in [low, high].
 
-        p_i is user i's probability of submitting a 1 if the target v's noisy label is 0. Her choice of a peer is split
-        at random into a main slot and two side slots of probability κ, with probabilities p_main, p_first and p_second
-        of a 1 in place of p_i. Only their mean must be kept: (1-2κ) p_main + κ (p_first + p_second) = p_i. If v's noisy
-        label is 1, main slots shift by W_iv/(1-2κ), where W_iv is her fetch probability for v, and side slots by ±u/κ,
-        where u is a fetch probability minus the median of her row. p_main, p_first and p_second differ so that all
-        shifted probabilities stay in [0, 1].
+        The lowest p is negative if the plan does not fit. Under Q0 user i's slots have probabilities p_main, p_first
+        and p_second of a 1. Their mean must be p_i: (1-2κ) p_main + κ (p_first + p_second) = p_i. All shifted
+        probabilities must stay in [0, 1].
 
-        At the lower end, a side slot with a shift of -u/κ must have a probability of at least u/κ. It has p_i, or u/κ
-        if that is more; the main slot has the remainder, at most p_i. At the upper end, the main slot must have at most
-        1 - W_iv/(1-2κ). It has p_i, or that value if it is less; the side slots have the remainder, at least p_i. So
-        the main slots' highest and the side slots' lowest p are `high` and `low`.
+        At the lower end, a side slot with a shift of -u/κ needs a probability of at least u/κ. It gets the larger of
+        p_i and u/κ. The main slot gets the remainder, at most p_i. At the upper end, the main slot needs a probability
+        of at most 1 - W_iv/(1-2κ). It gets the smaller of p_i and this value. The side slots get the remainder, at
+        least p_i. So the main slots' highest p is `high`, and the side slots' lowest p is `low`.
         """
         entries, weight = self.offsets.entries, float(self.weights.max()) * (1.0 + 1e-9)
-        # κ times the largest downward shift of the first slots, by u_iv < 0, and of the second slots, by -u_iJ < 0.
+        # κ times the largest downward shift: first of the first slots (u_iv < 0), then of the second slots (u_iJ > 0).
         falls = (max(0.0, -float(entries[:, self.columns].min())), max(0.0, float(entries.max())))
         slots = [(plan.kappa, plan.limit)] if plan.kappa else []
         slots += [(plan.wide, self.offsets.largest)] if plan.wide_users else []
         main_low, side_high = low, high
         for number, (kappa, _) in enumerate(slots, start=1):
-            # A wide side slot may be charged as a narrow one. Then its p must suffice for both.
+            # A wide side slot may be charged as a narrow one. Then its p must suffice for both widths.
             least = [max(low, *(min(fall, most) / share for share, most in slots[:number])) for fall in falls]
             if max(least) > low:
                 main_low = min(main_low, (low - kappa * sum(least) * (1.0 + 1e-9)) / (1.0 - 2.0 * kappa))
@@ -223,24 +214,19 @@ class Slots:
         return main_low, min(side_high, 1.0)
 
     def _shown(self, low: float, high: float) -> SlotLaws:
-        """The laws of what users show in main and side slots where no probability κ of side slots fits: a side slot
-        then counts as showing the target v's noisy label.
+        """The laws of Λ_main and Λ_side if no κ fits: a side slot then counts as showing the target v's noisy label.
 
-        Slots are parts into which the proof splits a user's choice of a peer. Here user i has one side slot, of
-        probability κ_i = |W_iv - W_iJ|, with W_iv and W_iJ her fetch probabilities for v and for the user J whose label
-        0 the proof may show as 1. The probability that some side slot is seen is at most Σ_i θ_i (|u_iv| + |u_iJ|),
-        where θ_i is the probability that i's submission is seen and u the fetch probability minus the median of her
-        row. A third slot, without a shift, is added. It makes the main slots' probabilities take two values only:
-        1 - 2 · `plan.limit` for users with small offsets u, and 1 - 2 · (the largest |u|) for users with large ones. If
-        even in main slots a probability of a 1 may exceed 1, everything counts as shown.
-
-        Args:
-            low, high: ends of the interval of each user's probability of submitting a 1 if v's noisy label is 0.
+        Here user i has one side slot, of probability κ_i = |W_iv - W_iJ|. Some side slot is seen with probability at
+        most Σ_i θ_i (|u_iv| + |u_iJ|). A third slot, without a shift, is added. So main slots have only two
+        probabilities. One is 1 - 2 · `plan.limit`, for users with small offsets. The other is 1 - 2 · (the largest
+        |u|), for users with large offsets. If the probability of a 1 in a main slot may exceed 1, everything counts as
+        shown.
         """
         sums = self.offsets.rates @ np.abs(self.offsets.entries)
         chance = min(1.0, float(sums[self.columns].max() + sums.mean()) * (1.0 + 1e-9))
         largest = self.offsets.largest
-        # The main slot's p is (p - κ)/(1-κ) to p/(1-κ), κ <= 2 · largest; and p + W_iv/(1-κ) may not exceed 1.
+        # The main slot's p lies between (p - κ)/(1-κ) and p/(1-κ), with κ <= 2 · largest. Its sum with W_iv/(1-κ) may
+        # not exceed 1.
         if high + float(self.weights.max()) > 1.0 - 2.0 * largest:
             return SlotLaws(LAW_SHOWN, LAW_SHOWN)
         side = ShiftLaw(np.array([1.0 - chance]), 0, 1.0, (chance, chance))
@@ -248,18 +234,14 @@ class Slots:
         return SlotLaws(self._main(main_low, main_high, kappa=self.plan.limit, wide=largest), side)
 
     def _main(self, low: float, high: float, kappa: float, wide: float) -> ShiftLaw:
-        """The law of the likelihood ratio of what all users show in main slots, for the target's noisy label 1 against
-        0.
+        """The law of Λ_main.
 
-        A main slot is the part, of probability 1-2κ, of a user's choice of a peer that is in neither side slot. In it
-        user i, who fetches from the target with probability W_iv, shows 1 with probability p in [low, high] if the
-        target's noisy label is 0, and p + W_iv/(1-2κ) if it is 1. It is seen with probability θ_i (1-2κ)/(1-2θ_i κ),
-        where θ_i is the probability that her submission is seen. The code may take a larger shift d, rounded up. Then
-        it is enough to take p up to 1-d: the laws for p = 1-d give those of any larger p by post-processing.
+        User i shows 1 in her main slot with probability p in [low, high] under Q0, and p + W_iv/(1-2κ) under Q1. The
+        slot is seen with probability θ_i (1-2κ)/(1-2θ_i κ). The shift may be rounded up to some d. Then it is enough to
+        take p up to 1-d: post-processing the laws for p = 1-d gives the laws for any larger p.
 
         Args:
-            kappa, wide: κ of users with narrow and with wide side slots; the latter have a large difference between
-            some fetch probability and the median of their row.
+            kappa, wide: κ of users with narrow and with wide side slots.
         """
         shifts = self._shifts(1.0 - 2.0 * kappa, 1.0 - 2.0 * wide)
         return product(
@@ -268,17 +250,15 @@ class Slots:
 
     @remembered
     def _shifts(self, narrow_share: float, wide_share: float) -> list[Shift]:
-        """Groups of users who may fetch from the target, each with the shift of the probability p of a 1 in main slots,
-        the probability that such a slot is seen, and the number of users, which may be 0. p is in [0, 1].
+        """Groups of users who may fetch from the target, with the shifts of their main slots, for p in [0, 1].
 
-        A main slot is the part, of probability 1-2κ, of a user's choice of a peer that is in neither side slot. In it
-        she shows 1 with probability p or, if the target's noisy label is 1, p + W/(1-2κ), where W is her fetch
-        probability for the target. If there are more than `_WEIGHTS` (8) values of W, they are rounded up to 8 values.
-        Up to `plan.wide_users` users have wide side slots, with a larger κ, but which ones is not known. So a first
-        group has that many users with the largest W, and the other users count with the largest W again.
+        A group has one shift W_iv/(1-2κ), one probability that the slot is seen, and a number of users, perhaps 0. More
+        than `_WEIGHTS` (8) values of W_iv are rounded up to 8 values. It is not known which users have wide side slots.
+        So the first group has `plan.wide_users` users with the largest W_iv. The remaining users count with the largest
+        W_iv again.
 
         Args:
-            narrow_share: 1-2κ of users with narrow side slots. wide_share: 1-2κ of users with wide ones.
+            narrow_share, wide_share: 1-2κ of users with narrow and with wide side slots.
         """
         order = np.argsort(self.weights, kind="stable")
         weights, rates = self.weights[order], self.rates[order]
@@ -298,13 +278,11 @@ class Slots:
 
 
 def _seen_alone(rate: float, share: float) -> float:
-    """The probability θs/(1 - θ(1-s)) of seeing a main slot if a user's three slots are seen independently of each
-    other, rounded up; θ = `rate`, s = `share`.
+    """The probability θs/(1 - θ(1-s)) of seeing a main slot if slots are seen independently, rounded up.
 
-    A user's submission is seen with probability θ, and her choice falls in the main slot with probability s, otherwise
-    in one of two side slots. The proof lets each slot be seen or not, independently of the others, and uses the main
-    slot only if neither side slot is seen, which has probability 1 - θ(1-s). So it is used with probability θs, as in
-    the exchange.
+    θ = `rate` is the probability that the user's submission is seen. s = `share` is the probability of the main slot.
+    The proof uses the main slot only if neither side slot is seen, which has probability 1 - θ(1-s). So the main slot
+    is used with probability θs, as in the exchange.
     """
     return min(1.0, rate * share / (1.0 - rate * (1.0 - share)) * (1.0 + 1e-12))
 
@@ -312,6 +290,6 @@ def _seen_alone(rate: float, share: float) -> float:
 def _lowered(value: float, ratio: float) -> float:
     """The largest power of `ratio` that is at most `value`; 0 for values up to 1e-6.
 
-    It rounds the ends of intervals to few values, so that results for equal intervals are computed once.
+    Few distinct results occur, so that equal intervals recur and are computed once.
     """
     return ratio ** math.floor(math.log(value) / math.log(ratio)) if value > 1e-6 else 0.0

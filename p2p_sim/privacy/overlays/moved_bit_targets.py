@@ -1,9 +1,14 @@
-"""The bound of `moved_bit` for the targets of a table: which L is best, and which targets are bounded at once.
+"""The bound of `moved_bit` for the targets of a table.
 
-Let p_i be the probability that user i submits a 1. With probability at most 2e^-L, p_i leaves an interval, its band.
-The bound of `moved_bit` holds for every target and every L > 0. For each of several L, `MovedBitSearch` takes the
-largest bound over both directions and over all ranges for the number of labels known to be 1. It then takes the least
-over these L. For speed, at some cost in sharpness, `MovingTargets` bounds targets with similar weights at once.
+The proof shows the learner the hidden noisy labels. It may show the label 0 of one user as 1 if the target's noisy
+label is 1 (a *moved bit*). So the number of ones hides the target's label. User i submits a 1 with probability p_i. She
+is a *stray* if p_i lies outside an interval, with probability at most 2e^-L. The bound holds for every target v and
+every L > 0. For each of several L, `MovedBitSearch` takes the largest bound over all `cases`. The least of these bounds
+counts.
+
+W_iv, the *weight*, is the probability that user i fetches from v. θ_i, her *rate*, is the probability that her
+submission is seen. For speed, `MovingTargets` bounds targets with similar weights at once. This weakens the bound
+slightly.
 """
 
 import itertools
@@ -24,22 +29,21 @@ LEAST_MOVED = 1e-9
 LARGEST_TABLE = 2**23
 """Largest number of entries of a table to which this bound is applied."""
 _DENSE = 2
-"""A table is dense if at least one in `_DENSE` of its entries is not 0; in sparser tables this bound gained nothing."""
+"""A table is dense if at least one in `_DENSE` of its entries is not 0. In sparser tables this bound gained nothing."""
 _CLASSES = 6
-"""Largest number of classes of targets; the targets of a class are bounded at once."""
+"""Largest number of classes of targets. The targets of a class are bounded at once."""
 _STEP = 1.3
-"""If there are more than `_CLASSES` targets v, those whose Σ_i W_iv², as shares of the largest such sum, lie between
-the same two neighbouring powers of `_STEP` are of one kind; W_iv is the probability that user i fetches from v."""
+"""More than `_CLASSES` targets are sorted into kinds by Σ_i W_iv², as a share of the largest such sum. The shares of
+one kind lie between two neighbouring powers of `_STEP`."""
 _EXPONENTS = (8.0, 12.0, 16.0, 20.0, 25.0, 31.0, 38.0, 46.0, 56.0)
-"""Values of L that are tried; a user's probability p_i of submitting a 1 leaves its band with probability at most
-2e^-L."""
+"""Values of L that are tried."""
 
 
 class LargestDivergence(NamedTuple):
-    """The largest divergence among cases, rounded up if all were tried.
+    """The largest divergence among cases, rounded up if all cases were tried.
 
-    complete: whether all cases were tried, so that the divergence is an upper bound. If it is False, the divergence is
-    that of the cases tried, not rounded up; together with what its computation leaves out it exceeds the limit.
+    complete: whether all cases were tried. If it is False, the divergence covers only the tried cases and is not
+    rounded up. It then exceeds the limit, together with what its computation leaves out.
     """
 
     divergence: float
@@ -48,16 +52,14 @@ class LargestDivergence(NamedTuple):
 
 @dataclass(eq=False)
 class MovedBitSearch:
-    """Bounds, at each ratio r, of the hockey-stick divergence HS_r of what is seen of a target's bit. Each is the
-    least, over L, of the bounds of `MovedBit`.
+    """Bounds of HS_r, the hockey-stick divergence of what is seen of a target's noisy label, at each ratio r.
 
-    HS_r <= min over L of ( strays(L) + missed + max over `cases` of the divergence if nobody strays ).
+        HS_r <= min over L of ( strays(L) + missed + max over `cases` of the divergence without strays )
 
-    A user strays if her p_i leaves its band. strays(L) is what users who stray add to the divergence, and `missed` is
-    what the computation leaves out.
+    strays(L) is what strays add to the divergence. `missed` is what the computation leaves out.
 
-    level: the index in `_EXPONENTS` of the L that is tried first. It is the index that gave the least bound at the last
-    ratio, or the index before it.
+    level: the index in `_EXPONENTS` of the L that is tried first. It is the index of the best L at the last ratio, or
+    the index before it.
     """
 
     bound: MovedBit
@@ -65,18 +67,15 @@ class MovedBitSearch:
 
     @staticmethod
     def of(table: DenseTable, weights: Floats, rates: Floats, columns: Ints) -> "MovedBitSearch | None":
-        """The bound by "moving a bit" of what is seen of the noisy label of a target v, or of several targets at once;
-        None where this bound cannot help.
+        """The bound for a target v, or for several targets at once; None where the bound cannot help.
 
-        The proof shows the learner all hidden noisy labels. If v's noisy label is 1, the proof shows, with some
-        probability, a random 0 among the others as 1. Then the number of ones, too, hides v's label. The bound cannot
-        help if nobody submits v's label, or if no label or submission of 1 is left to hide it.
+        It cannot help if nobody submits v's label. It cannot help either if no other hidden label, or no submission of
+        a 1, is left to hide v's label.
 
         Args:
-            table: the fetch probabilities of all users who may submit, for users with hidden noisy labels. weights,
-            rates: (F,), for each user i who may fetch from v, the probability W_iv that she does and the probability
-            θ_i that her submission is seen, or larger values. columns: the targets' indices among the users with hidden
-            noisy labels.
+            table: the fetch probabilities of all users who may submit, for users with hidden noisy labels.
+            weights, rates: (F,), W_iv and θ_i of each user i who may fetch from v, or larger values.
+            columns: the targets' indices among the users with hidden noisy labels.
         """
         used = (weights > 0.0) & (rates > 0.0)
         weights, rates = weights[used], rates[used]
@@ -91,28 +90,25 @@ class MovedBitSearch:
 
     @cached_property
     def cases(self) -> list[tuple[int, bool]]:
-        """All cases in the order in which they are tried; the case that last exceeded a limit comes first. The case
-        with the largest divergence counts.
+        """All cases, in the order in which they are tried. The case that last exceeded a limit comes first.
 
-        A case is a pair. The first entry is an index in the list `known_ones`. Each item of this list is a range for
-        the number of other users' noisy labels that the proof reveals to be 1. The second entry is whether the law for
-        the target's noisy label 1 comes first in the divergence (`up`) or second.
+        A case is a pair. The first entry is an index in the list `known_ones`. An item of this list is a range for the
+        number of other users' noisy labels that the proof reveals to be 1. The second entry, `up`, is True if the law
+        for the target's noisy label 1 comes first in the divergence.
         """
         return list(itertools.product(range(len(self.bound.table.known_ones)), (True, False)))
 
     @remembered
     def divergence(self, ratio: float, limit: float | None = None) -> float:
-        """Upper bound of the hockey-stick divergence HS_ratio, in both directions, of what is seen if the target's
-        noisy label is 1 and if it is 0.
+        """Upper bound of the hockey-stick divergence HS_ratio, in both directions, of what is seen of the noisy label.
 
-        For any L, with probability at most 2e^-L, a user's probability of submitting a 1 leaves an interval; she is
-        then a stray. For one L, the bound is the sum of what all strays add and the largest divergence, over all
-        `cases`, if there are no strays. The result is the least bound over up to three values of L. The search starts
-        at index `level` of a list of values of L, and L grows until strays cost little.
+        For one L, the bound is what strays add, plus the largest divergence over all `cases` without strays. The result
+        is the least bound over up to three values of L. The search starts at index `level` of `_EXPONENTS`. L grows
+        until strays add little.
 
         Args:
-            limit: a number with which the bound will be compared; the result may then be larger, but is on the same
-            side of it. None: the bound itself.
+            limit: a number with which the bound will be compared. The result may then be larger, but is on the same
+            side of `limit`. None: the bound itself.
         """
         bound, least = 1.0, 1.0
         for level in range(self.level, min(self.level + 3, len(_EXPONENTS))):
@@ -132,19 +128,16 @@ class MovedBitSearch:
         return min(1.0, bound)
 
     def _inside(self, ratio: float, level: int, limit: float | None) -> LargestDivergence:
-        """The largest divergence HS_ratio of all `cases` for one L, if nobody strays, plus what the computation of the
-        divergence leaves out. The search ends at the first case that exceeds the limit.
+        """The largest divergence HS_ratio over all `cases`, for one L, plus what its computation leaves out.
 
-        A case is a range for the number of labels revealed to be 1, with a direction. A user strays, with probability
-        at most 2e^-L, if her probability of submitting a 1 leaves an interval. What strays add to the divergence is not
-        in the result.
+        What strays add is not in the result. The search ends at the first case that exceeds the limit.
 
         Args:
-            level: the index of L in `_EXPONENTS`, the nine values from 8 to 56 that are tried. limit: a number with
-            which the result is compared; None: all cases are tried.
+            level: the index of L in `_EXPONENTS`. limit: a number with which the result is compared; None: all cases
+            are tried.
 
         Returns:
-            `divergence`, and `complete`, which is False if the search ended early; the divergence is then no bound.
+            `complete` is False if the search ended early. The divergence is then no bound.
         """
         worst, missed = 0.0, self.bound.missed(ratio)
         enough = 0.0 if limit is None else (limit * (1.0 - 1e-8) - missed)
@@ -170,44 +163,34 @@ class MovingTargets:
     alike: Ints
 
     def of(self, target: int) -> MovedBitSearch | None:
-        """The bound by "moving a bit" of what is seen of a user's noisy label; None if there is none.
+        """The bound for a user's noisy label; None if there is none.
 
-        The proof shows the learner the hidden noisy labels, a random 0 among them perhaps as 1, so that the number of
-        ones hides the user's label. Users whose labels are fetched with similar probabilities form a class. They share
-        one bound, computed from the largest of these probabilities.
+        Users whose labels are fetched with similar probabilities form a class. The users of a class share one bound,
+        computed from the largest of these probabilities.
         """
         return None if self._dense is None else self._of_class(int(self._classes[target]))
 
     @remembered
     def _of_class(self, number: int) -> MovedBitSearch | None:
-        """The bound by "moving a bit" of what is seen of a noisy label, for all targets of a class; None if there is
-        none.
+        """The bound for all targets of a class, numbered as in `_classes`; None if there is none.
 
-        Classes are numbered as in `_classes`. The proof shows the learner the hidden noisy labels, a random 0 among
-        them perhaps as 1. For several targets, sort the probabilities with which each target's label is fetched, the
-        largest first. The bound takes the largest k-th value of any target, for each k. It also takes the largest rate
-        (probability that a submission is seen) of all users who are not members of the coalition.
+        For several targets, sort the weights of each target, the largest first. For each k, the bound takes the largest
+        k-th weight of any target. It takes the largest rate of all users who are not members of the coalition.
         """
         targets = np.flatnonzero((self.alike == np.arange(len(self.alike))) & (self._classes == number))
         if targets.size == 1:
             users, weights = self.table.fetchers(int(targets[0]))
             return self.bounded(weights, np.where(self.table.members[users], 0.0, self.table.rates[users]), targets)
-        # Larger weights and rates give larger bounds. So take, for each k, the largest k-th largest weight of any
-        # target of the class, and take the largest rate of all users.
+        # Larger weights and rates give larger bounds. So the largest ones serve the whole class.
         weights = self.table.envelope(targets)
         return self.bounded(weights, np.full(weights.size, self.table.rates[~self.table.members].max()), targets)
 
     def bounded(self, weights: Floats, rates: Floats, targets: Ints) -> MovedBitSearch | None:
-        """The bound by "moving a bit" of what is seen of the targets' noisy labels; None if α is tiny, if the table of
-        fetch probabilities is too large or too sparse, or if the bound cannot help.
-
-        The proof shows the learner the hidden noisy labels, a random 0 among them perhaps as 1, so that the number of
-        ones hides a target's label.
+        """The bound for the targets' noisy labels; None if it is not used (see `_dense`) or cannot help.
 
         Args:
-            weights, rates: (F,), for each user who may fetch a target's label, the probability that she does and the
-            probability that her submission is seen, or larger values for several targets. targets: their numbers in the
-            table.
+            weights, rates: (F,), the weight and the rate of each user who may fetch a target's label, or larger values.
+            targets: the targets' numbers in the table.
         """
         if self._dense is None:
             return None
@@ -215,13 +198,11 @@ class MovingTargets:
 
     @cached_property
     def _dense(self) -> DenseTable | None:
-        """The fetch probabilities of the users who may submit, in the form that the bound by "moving a bit" needs; None
-        where this bound is not used.
+        """The table in the form that the bound needs; None where the bound is not used.
 
-        The bound is used if α is at least `LEAST_MOVED` (1e-9) and two conditions hold for the table of submitters
-        (rows) and users with hidden noisy labels (columns). The table has at least one and at most `LARGEST_TABLE`
-        (2^23) entries. And it has at most twice as many entries as there are positive fetch probabilities of
-        submitters.
+        Rows are for users who may submit, and columns for users with hidden noisy labels. The bound is used under three
+        conditions. α is at least `LEAST_MOVED` (1e-9). The table has at least one and at most `LARGEST_TABLE` (2^23)
+        entries. It has at most twice as many entries as there are positive fetch probabilities of submitters.
         """
         table, hidden = self.table, ~self.table.revealed
         submitters = np.flatnonzero((table.rates > 0.0) & ~table.members)
@@ -235,14 +216,12 @@ class MovingTargets:
 
     @cached_property
     def _classes(self) -> Ints:
-        """For each user the number of her class, whose users are bounded at once, (n,); -1 if she has no bound by
-        "moving a bit".
+        """For each user the number of her class, (n,); -1 if she has no bound.
 
-        If there are more than 6 different targets v, those with similar Σ_i W_iv² are in one class, and there are at
-        most 6 classes; W_iv is the probability that user i fetches from v. One target stands for all that are `alike`:
-        the rows of their fetchers have the same entries in some order, and so have all other rows. Rows with the same
-        entries have the same median, so that the differences of entries from their row's median are also the same in
-        some order. The bound depends on these differences alone.
+        Up to 6 different targets v have a class each. More targets are put in at most 6 classes, by similar Σ_i W_iv².
+        One target stands for all targets that are `alike`: the rows of their fetchers have the same entries in some
+        order, and so have all other rows. Such rows also have the same median. So the entries minus their row's median
+        are the same in some order. The bound depends on no other feature of the rows.
         """
         lead = np.flatnonzero((self.alike == np.arange(len(self.alike))) & ~self.table.revealed)
         steps = np.arange(lead.size)

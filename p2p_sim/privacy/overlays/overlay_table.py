@@ -1,9 +1,10 @@
-"""A table of fetch probabilities, with what else the learner knows, and with which users share a bound.
+"""A table of fetch probabilities: who fetches from whom, what else the learner knows, and which users share a bound.
 
 A *row* of the table is one user's fetch probabilities. A *fetcher* of a target is a user who may fetch the target's
-label; the fetcher's *weight* is the probability that she does. Users share bounds only for speed: a bound is computed
-once for all targets whose fetchers have the same rows and weights. `remembered` stores a method's results in its
-object.
+label. The fetcher's *weight* is the probability that she does. A user's *rate* is the probability that a label she
+submits arrives. *Members* are passive users who pool what they see with the learner; they form the coalition. A noisy
+label is *hidden* if neither the learner nor a member knows it. Sharing bounds only saves time: one bound serves all
+targets whose fetchers have the same rows and weights.
 """
 
 import itertools
@@ -24,7 +25,7 @@ Owner = TypeVar("Owner")
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 _EXACT, _ROUNDED = 1e-12, 1e-9
-"""How far a row's sum may be from 1. _EXACT: if its entries are exact up to rounding. _ROUNDED: in any accepted
+"""How far a row's sum may be from 1: `_EXACT` if the entries are exact up to rounding, `_ROUNDED` in any accepted
 table."""
 MOST_FETCHERS = 64
 """Largest number of kinds of fetchers with which `OverlayTable.kinds` groups targets."""
@@ -47,7 +48,7 @@ def remembered(
 
 
 class TargetFetchers(NamedTuple):
-    """The users who may fetch a target's label, (F,), and the probability that each of them does, (F,)."""
+    """The users who may fetch a target's label, (F,), and their weights, (F,)."""
 
     users: Ints
     weights: Floats
@@ -57,7 +58,7 @@ class TargetFetchers(NamedTuple):
 class Kinds:
     """Targets grouped by how many fetchers of each kind they have.
 
-    fetcher, weight: (F,), one user of each kind of fetcher, and the common value of all positive entries of her row.
+    fetcher: (F,), one user of each kind of fetcher. weight: (F,), the common value of all positive entries of her row.
     counts: (K, F), how many fetchers of each kind a target has, for each of K groups of targets.
     """
 
@@ -68,14 +69,14 @@ class Kinds:
 
 @dataclass(frozen=True, eq=False)
 class OverlayTable:
-    """An exchange on an overlay: a table of fetch probabilities, and who sees what. One such object serves all targets.
+    """An exchange on an overlay: a table of fetch probabilities, and who sees what. One object serves all targets.
 
     Args:
-        rows: (n, n), the fetch probabilities, without stored zeros; row i has those of user i.
+        rows: (n, n), the fetch probabilities, without stored zeros; row i is for user i.
         flip_prob: α in [0, 1/2].
-        rates: (n,), the probability that the label submitted by each user arrives.
-        public: (n,), whether the learner knows each user's noisy bit.
-        members: (n,), whether each user is passive and pools what she sees with the learner.
+        rates: (n,), each user's rate: the probability that a label she submits arrives.
+        public: (n,), whether the learner knows each user's noisy label.
+        members: (n,), whether each user is a member of the coalition.
         draws: how many labels each member fetched, drawn independently.
     """
 
@@ -93,39 +94,29 @@ class OverlayTable:
 
     @cached_property
     def revealed(self) -> Bools:
-        """Whether a user's noisy label is known to the learner or to members, the passive users who pool what they see
-        with the learner, (n,).
-
-        It is True for members themselves.
-        """
+        """Whether the learner or a member knows a user's noisy label, (n,). It is True for members."""
         return self.public | self.members
 
     @cached_property
     def used(self) -> Bools:
-        """Whether somebody sees labels that a user fetched, (n,): either she may submit them to the learner, or she is
-        a member, a passive user who pools what she sees with the learner.
-        """
+        """Whether somebody sees labels that a user fetched, (n,): she may submit to the learner, or she is a member."""
         return (self.rates > 0.0) | self.members
 
     @cached_property
     def members_labels(self) -> int:
-        """The largest number of labels that all members together can have fetched; members are passive users who pool
-        what they see with the learner.
+        """The largest number of labels that all members together can have fetched.
 
-        It is not known whose labels these are. Therefore the bounds assume that this many noisy labels are known, those
-        that make the bound worst.
+        The bounds do not know whose labels these are. So they take the worst choice of this many known noisy labels.
         """
         return self.draws * int((np.diff(self.rows.indptr)[self.members] > 0).sum())
 
     def fetchers(self, target: int) -> TargetFetchers:
-        """The users who may fetch a target's label, (F,), and for each of them the probability that she fetches it,
-        (F,).
-        """
+        """The users who may fetch a target's label, (F,), and their weights, (F,)."""
         part = slice(self.columns.indptr[target], self.columns.indptr[target + 1])
         return TargetFetchers(self.columns.indices[part], self.columns.data[part])
 
     def hidden_weights(self, user: int) -> Floats:
-        """The probabilities with which a user fetches from users whose noisy bits are hidden, in any order."""
+        """The probabilities with which a user fetches from users with hidden noisy labels, in any order."""
         part = slice(self.rows.indptr[user], self.rows.indptr[user + 1])
         return np.asarray(self.rows.data[part][~self.revealed[self.rows.indices[part]]])
 
@@ -136,11 +127,10 @@ class OverlayTable:
 
     @cached_property
     def same(self) -> Ints:
-        """For each user, the number of one user with the same row of fetch probabilities, (n,).
+        """For each user, the number of one user who is equal for the bounds, (n,).
 
-        If labels that she fetched may reach the learner or the coalition, the two users also have the same rate, the
-        probability that a label arrives, and both or neither are members of the coalition. For the bounds such users
-        count as equal.
+        Equal users have the same row. If somebody sees labels that they fetched, they also have the same rate, and both
+        or neither are members.
         """
         leader = self._equal_rows.copy()
         # only users with equal rows must be split further, by rate and membership
@@ -152,10 +142,9 @@ class OverlayTable:
 
     @cached_property
     def shape(self) -> Ints:
-        """For each user, the number of the first user whose fetch probabilities for users with hidden noisy labels are
-        the same values in any order, (n,).
+        """For each user, the first user whose row has the same entries for hidden noisy labels, in any order, (n,).
 
-        How well the hidden labels hide a submission depends on these values and not on their order, so that such users
+        These entries decide how well the hidden labels hide a submission. Their order does not matter, so such users
         can share bounds.
         """
         hides = ~self.revealed[self.rows.indices]
@@ -166,22 +155,21 @@ class OverlayTable:
         return same_rows(start, data[np.lexsort((data, row))] if falls.any() else data)
 
     def alike(self, near: int) -> Ints:
-        """For each user as a target, the number of one user whose label has the same privacy bound, (n,); -1 for
-        members of the coalition.
+        """For each user as a target, the number of one user with the same privacy bound, (n,); -1 for members.
 
-        A target's fetchers are the users who may fetch her label and whose fetched labels somebody sees. All users
-        whose noisy labels are known share one bound. Two other targets share a bound if both have equally many groups
-        of fetchers with identical rows, and their groups match: in size, rate, membership of the coalition, the
-        probability of fetching from the target, and the row's fetch probabilities for users with hidden noisy labels,
-        up to order. However, the bound in `sparse_neighbourhood`, used for targets with few fetchers, also depends on
-        whom else these fetchers may ask. A target with few fetchers therefore shares her bound with nobody, unless all
+        All users with known noisy labels share one bound. For two other targets, consider the fetchers whose fetched
+        labels somebody sees. Fetchers with identical rows form a group. The targets share a bound if their groups match
+        in size, rate, membership, weight and `shape`.
+
+        There is one exception. The bound of `sparse_neighbourhood`, for targets with few fetchers, depends also on whom
+        else the fetchers may ask. So a target with few fetchers shares her bound with nobody. She does share it if all
         users whose fetched labels are seen have the same row.
 
         Args:
-            near: the largest number of fetchers at which the bound in `sparse_neighbourhood` is used.
+            near: the largest number of fetchers at which `sparse_neighbourhood` is used.
         """
         leader = np.where(self.members, -1, np.arange(len(self.members)))
-        public = self.public & ~self.members  # one bound for all: only the noise on their own label protects them
+        public = self.public & ~self.members  # one bound for all of them: only the noise on a label protects its owner
         leader[public] = np.flatnonzero(public)[:1]
         one_row = np.unique(self._equal_rows[self.used]).size <= 1
         grouped = ~self.revealed & (one_row | (self.num_fetchers > near))
@@ -200,13 +188,10 @@ class OverlayTable:
         return np.bincount(self.rows.indices[np.repeat(fetchers, np.diff(self.rows.indptr))], minlength=len(fetchers))
 
     def _key(self, target: int) -> bytes:
-        """A key of a target, by which `alike` groups the targets that share a privacy bound. A fetcher is here a user
-        who may fetch the target's label and whose fetched labels somebody sees.
+        """A key of a target. Targets with equal keys share a privacy bound, see `alike`.
 
-        Fetchers with the same row of fetch probabilities, rate and membership of the coalition form a group. The key
-        lists, for each group in a fixed order: the row's probabilities for users with hidden noisy labels, in any
-        order; the weight, which is the probability of fetching from the target; the rate; the membership; and the
-        number of fetchers.
+        Fetchers whose fetched labels somebody sees form groups, as in `same`. The key lists for each group, in a fixed
+        order: the `shape`, the weight, the rate, the membership, and the number of fetchers.
         """
         users, weights = self.fetchers(target)
         users, weights = users[self.used[users]], weights[self.used[users]]
@@ -216,18 +201,17 @@ class OverlayTable:
         return np.sort(lines.view("f8,f8,f8,f8,f8"), axis=0).tobytes()
 
     def kinds(self, users: Ints) -> Kinds | None:
-        """The given users as targets, grouped by how many fetchers of each kind they have; groups whose labels are
-        fetched with a larger sum of probabilities come first.
+        """The given users as targets, grouped by how many fetchers of each kind they have.
 
-        Fetchers of a target are the users who may fetch her label and whose fetched labels somebody sees. Each fetcher
-        must fetch from all her peers with the same probability. Two fetchers are of one kind if four things are equal:
-        this probability; how many of their peers have hidden noisy labels; their rates, the probability that a label
-        arrives; and whether they are members of the coalition.
+        Groups with a larger sum of weights come first. Only fetchers whose fetched labels somebody sees are counted.
+        Each fetcher must fetch from all her peers with the same probability. Two fetchers are of one kind if they agree
+        in four things: this probability, the number of peers with hidden noisy labels, the rate, and the membership of
+        the coalition.
 
         Returns:
-            For each of F kinds one user and her fetch probability, (F,) each; and for each of K groups how many
-            fetchers of each kind a target has, (K, F). None if the positive fetch probabilities differ for some user
-            whose fetched labels somebody sees, or if there are more than `MOST_FETCHERS` (64) kinds.
+            For each of F kinds one user and her fetch probability, (F,) each. For each of K groups the number of a
+            target's fetchers of each kind, (K, F). None if some fetcher's positive probabilities differ, or if there
+            are more than `MOST_FETCHERS` (64) kinds.
         """
         # Rows of users whose fetched labels somebody sees; each must have equal entries.
         lengths = np.diff(self.rows.indptr)
@@ -251,11 +235,10 @@ class OverlayTable:
         return Kinds(rows[first], weight[first], distinct[np.argsort(-(distinct @ weight[first]), kind="stable")])
 
     def envelope(self, users: Ints) -> Floats:
-        """Fetch probabilities of a hypothetical target whose bound holds for all the given users, descending.
+        """The weights, descending, of a hypothetical target whose bound holds for all the given users.
 
-        For each given user, sort the probabilities with which the users who may submit fetch her label, the largest
-        first. The result is, at each position k, the largest k-th value of any given user. Its bound holds for all
-        given users, because larger probabilities show more of the target's label.
+        Sort each given user's weights, of fetchers who may submit, the largest first. At each position k, the result is
+        the largest k-th weight of any given user. Larger weights show more of the label, so the bound holds for all.
         """
         most = np.zeros(int(self.num_fetchers[users].max(initial=0)))
         for user in users.tolist():
@@ -266,13 +249,13 @@ class OverlayTable:
 
 
 def same_rows(start: Ints, *columns: NDArray[np.generic]) -> Ints:
-    """For each of n rows, the number of the first row of the same length with the same entries in the same order, (n,).
+    """For each of n rows, the number of the first row with the same entries in the same order, (n,).
 
     Args:
-        start: (n+1,), row i has the entries start[i] to start[i+1] - 1. columns: one or more arrays, (E,) each; an
-        entry of a row consists of one value from each array.
+        start: (n+1,), row i has the entries start[i] to start[i+1] - 1. columns: one or more arrays, (E,) each. An
+        entry has one value in each array.
     """
-    # each row is a slice of the bytes of all entries; rows of different lengths have different bytes
+    # Each row is a slice of the bytes of all entries. Rows of different lengths have different bytes.
     entries = np.rec.fromarrays(columns)
     content, size = entries.tobytes(), entries.dtype.itemsize
     first_rows: dict[bytes, int] = {}
@@ -283,8 +266,7 @@ def same_rows(start: Ints, *columns: NDArray[np.generic]) -> Ints:
 def canonical_rows(weights: "Floats | scipy.sparse.sparray") -> "scipy.sparse.csr_array":
     """The table stored by rows (CSR), with duplicate entries added up, and without stored zeros.
 
-    A row whose sum differs from 1 by more than `_EXACT` (1e-12) and at most `_ROUNDED` (1e-9) is divided by its sum, so
-    that it is a probability distribution.
+    A row is divided by its sum if the sum differs from 1 by more than `_EXACT` (1e-12) and at most `_ROUNDED` (1e-9).
     """
     rows: scipy.sparse.csr_array = scipy.sparse.csr_array(weights)  # type: ignore[arg-type]
     if not rows.has_canonical_format or not rows.data.all():
@@ -306,15 +288,15 @@ def check_table(
     flags: Mapping[str, Bools | None],
     draws: int,
 ) -> None:
-    """Raise a ValueError, of one line, unless the table is a fetch distribution and the other arguments fit it.
+    """Raise a ValueError unless the table is a fetch distribution and the other arguments fit it.
 
-    Each row must sum to 1 up to 1e-9; the row of a user whose rate is 0 may also be empty. The bounds take the entries
+    Each row must sum to 1 up to 1e-9. The row of a user whose rate is 0 may also be empty. The bounds take the entries
     as exact.
 
     Args:
-        w: (n, n), the fetch probabilities. sampling_rate: one number in (0, 1], or (n,) in [0, 1]. flags: for each
-        name, used in the error message, one bool for each user, (n,), or None. draws: how many labels each member of
-        the coalition fetched, at least 1.
+        w: (n, n), the fetch probabilities. sampling_rate: one number in (0, 1], or (n,) in [0, 1].
+        flags: under a name for the error message, one bool for each user, (n,), or None.
+        draws: how many labels each member of the coalition fetched, at least 1.
     """
     if w.shape[0] != w.shape[1]:
         raise ValueError(f"weights of shape {w.shape}: must be square")
@@ -333,8 +315,9 @@ def check_table(
 
 
 def _checked_rates(sampling_rate: float | Floats, users: int) -> Floats:
-    """The sampling rate as an array, () or (n,); ValueError unless it is one number in (0, 1], or n numbers in [0,
-    1].
+    """The sampling rate as an array, () or (n,).
+
+    A ValueError is raised unless it is one number in (0, 1], or n numbers in [0, 1].
     """
     rates = np.asarray(sampling_rate, dtype=np.float64)
     if rates.shape not in ((), (users,)):

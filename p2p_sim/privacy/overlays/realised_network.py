@@ -1,8 +1,8 @@
-"""The learner's ε in a *realised* network, in which it is known who could be asked and how many labels arrived.
+"""The learner's ε in a *realised* network: the network as it turned out in one run.
 
-The bounds are conditional on the network as it turned out, and must not be averaged over replicates. They hold for
-neighbours that differ in one user's label, since labels affect neither who is online, nor which messages are lost, nor
-how long messages take.
+It is then known who could be asked, and how many labels arrived. The bounds are conditional on the realised network,
+and must not be averaged over replicates. They hold for neighbouring data sets, which differ in one user's label. Labels
+do not affect who is online, which messages are lost, or how long messages take.
 """
 
 import math
@@ -37,28 +37,32 @@ from p2p_sim.privacy.randomized_response import cross, invert, local_delta, outw
 from p2p_sim.privacy.where_bounds_hold import REALISED as REALISED_REQUIRED
 
 _CAPS = 32
-"""Largest number of distinct caps (bounds of fetch probabilities); if there are more, they are rounded up to this many
+"""Largest number of distinct caps (bounds of fetch probabilities). If there are more, they are rounded up to this many
 values."""
 
 
 @dataclass(frozen=True)
 class UniformSources(FlippedLabels):
-    """Exactly `submissions` labels arrived, each fetched uniformly and independently from the same users.
+    """Exactly `submissions` labels arrived. Each was fetched uniformly and independently from the same users, the
+    sources.
 
-    To bound δ, reveal which submissions are noisy bits (noisy labels) that are known anyway. These submissions are no
-    evidence, and an exchange among the other sources remains. If there are passive members, there are two cases. If a
-    member fetched the target's bit, only the noise of the bit protects the target. Otherwise reveal also the members'
-    bits, the bits that they fetched, and who submits these bits. Whether a member fetched from the target is
-    independent of the target's bit and of other users' fetches.
+    The bound of δ lets the learner see more. First reveal which submissions are noisy labels that are known anyway.
+    These submissions are no evidence. An exchange among the other sources remains.
+
+    Members are passive users who pool what they see with the learner. If a member fetched the target's noisy label,
+    only the label's noise protects the target. Otherwise reveal three more things: the members' noisy labels, the
+    labels that they fetched, and who submits these labels. Whether a member fetched from the target is independent of
+    the target's label and of other users' fetches.
 
     Args:
         sources: S, the number of users from whom labels can be fetched, the target among them, at least 1.
-        known: how many sources' noisy bits the learner knows (fixed answers, users who fell back to their own label).
-            It is at most S-1, because the target is not one of them.
+        known: how many sources' noisy labels the learner knows, at most S-1. Examples are users with fixed
+            answers, and users who got no peer's label and submit their own. The target is not one of these sources.
         submissions: t, how many labels arrived, at least 0; labels that members submitted may be counted or not.
         flip_prob: α, 0 or in [1e-300, 1/2].
-        members: c, how many passive users pool what they see with the learner; they may be sources or not.
-        draws: R, at least 1: the largest number of labels that a member may have got, from independently drawn sources.
+        members: c, the number of members; they may be sources or not.
+        draws: R, the largest number of labels that a member may have got, at least 1. Each comes from an independently
+            drawn source.
     """
 
     requires = REALISED_REQUIRED
@@ -78,9 +82,9 @@ class UniformSources(FlippedLabels):
         check_range("flip_prob", self.flip_prob, LEAST, 0.5, or_zero=True)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε), ε at least 0, given the realised network. They are exact up to rounding if the learner knows
-        no user's noisy label in advance (`known` is 0) and no passive users pool what they see with her (`members` is
-        0).
+        """Bounds of δ(ε), ε at least 0, given the realised network.
+
+        The bounds are equal up to rounding if `known` and `members` are 0.
         """
         check_epsilon(epsilon)
         direct = local_delta(self.flip_prob, epsilon)
@@ -101,8 +105,8 @@ class UniformSources(FlippedLabels):
             basis = "average over whether a member met the target"
             upper = cross(lambda epsilon: not self._holds(epsilon, delta), self.flip_prob, precision=1e-5)[1]
         elif self.known:
-            # The lesser of two bounds: that of the exchange without known bits, and the one that uses only the
-            # probability that the target's bit is submitted.
+            # The lesser of two bounds counts. The first leaves out the known labels. The second uses only the
+            # probability that the target's noisy label is submitted.
             basis, exposure = "known sources revealed", self._exposure
             direct = cross(lambda e: exposure * local_delta(self.flip_prob, e).upper > delta, self.flip_prob)[1]
             upper = min(exact.upper, direct)
@@ -124,7 +128,7 @@ class UniformSources(FlippedLabels):
         return (*REALISED_CONDITIONS, SAME_SOURCES, *((PASSIVE,) if self.members else ()))
 
     def _holds(self, epsilon: float, delta: float) -> bool:
-        """Whether the pair (ε, `delta`) is certified, if there are members; clear cases are decided quickly."""
+        """Whether (ε, `delta`) is certified if there are members. Clear cases are decided quickly."""
         direct = local_delta(self.flip_prob, epsilon).upper
         spare = delta * (1.0 - 2.0**-48) - self._met * direct
         if spare <= 0.0:
@@ -135,55 +139,48 @@ class UniformSources(FlippedLabels):
 
     @property
     def _setting(self) -> ClusterExchange:
-        """The exchange in a cluster of H users that remains when all noisy labels are revealed that the learner or the
-        members know or may know; members are passive users who pool what they see with the learner.
+        """The exchange that remains when all noisy labels are revealed that the learner or a member knows or may know.
 
-        H is the number of sources minus three numbers: those whose noisy label the learner knows; the members; and the
-        labels that the members may have fetched in all. H counts as at least 1. Revealing a label never lowers δ. Each
-        of the t submissions carries one of the H users' labels with probability H/S, where S is the number of all
-        sources.
+        The cluster then has H = S - known - c (1 + R) users, at least 1. The term c (1 + R) is for the members and the
+        labels that they may have fetched. Revealing a label never lowers δ. Each of the t submissions carries one of
+        the H users' labels with probability H/S.
         """
         hidden = max(1, self.sources - self.known - self.members * (1 + self.draws))
         return ClusterExchange(hidden, self.flip_prob, self.submissions, share_of(1.0, hidden, self.sources, up=True))
 
     @property
     def _met(self) -> float:
-        """The probability 1 - (1 - 1/S)^(c R) that one of c members, who each fetched R labels from S users, got the
-        target's noisy label.
-
-        Members are passive users who pool what they see with the learner. If one of them got the label, only the
-        label's noise protects the target.
-        """
+        """The probability 1 - (1 - 1/S)^(c R) that some member got the target's noisy label."""
         return some(1.0 / self.sources, self.members * self.draws)
 
     @property
     def _exposure(self) -> float:
-        """The probability 1 - (1 - 1/S)^t that at least one of t submissions is the target's bit, rounded up; S is the
-        number of sources."""
+        """The probability 1 - (1 - 1/S)^t that at least one submission is the target's noisy label, rounded up."""
         return some(1.0 / self.sources, self.submissions) * (1.0 + 2.0**-48)
 
 
 @dataclass(frozen=True, eq=False)
 class CappedFetch(FlippedLabels):
-    """Submissions of users of whom only the largest fetch probability, or a bound of it, is known; no n by n table is
+    """Submissions of users of whom only a cap is known: a bound of the largest fetch probability. No n by n table is
     needed.
 
-    Submitter i fetches from each user with probability at most c = caps[i]. For every target, what i shows is a
-    post-processing of the three-point pair (see `fetch_distribution`) with w = c, for a threshold τ. To see that
-    (τ, 1-2τ-w, τ+w) with w < c is a post-processing of (τ, 1-2τ-c, τ+c), keep each outer outcome with some probability,
-    replace it by the other outer outcome with another probability, and otherwise by the middle outcome.
+    Submitter i fetches from each user with probability at most c = caps[i]. Let τ be a threshold. For every target,
+    what i shows is a post-processing of the three-point pair (see `fetch_distribution`) with w = c. To see this for w <
+    c, start from (τ, 1-2τ-c, τ+c). Keep each outer outcome with some probability. Replace it by the other outer outcome
+    with another probability, and otherwise by the middle outcome. Suitable probabilities give (τ, 1-2τ-w, τ+w).
 
-    The probability that i is stray (see `LevelBound`) is at most 2 exp(-(M/c) kl(τ/M, α)). M = 1 - c - known_mass is
-    the least probability with which she fetches an unknown bit of a user other than the target. Chernoff's bound adds
-    up ln(1-α+αe^(-λw)) over the entries w of her row, where λ > 0 is its parameter. This term is convex in w, and 0 at
-    w = 0. Therefore it is at most w/c times its value at c, and the worst row has M/c equal entries.
+    Submitter i is stray (see `LevelBound`) with probability at most 2 exp(-(M/c) kl(τ/M, α)). Here kl is the
+    Kullback-Leibler divergence of two Bernoulli laws. M = 1 - c - known_mass is the least probability with which she
+    fetches an unknown noisy label of a user other than the target. This is Chernoff's bound, with a parameter λ > 0.
+    The bound adds up ln(1-α+αe^(-λw)) over the entries w of her row. This term is convex in w, and 0 at w = 0. So the
+    term is at most w/c times its value at c, and the worst row has M/c equal entries.
 
     Args:
         caps: (m,), in (0, 1]: for each submitter, a bound of the largest probability with which she fetches from one
             user.
         flip_prob: α in [0, 1/2].
-        known_mass: scalar or (m,), in [0, 1]: the largest probability with which a submitter fetches from users whose
-            noisy bit the learner knows. The target is not one of these users.
+        known_mass: scalar or (m,), in [0, 1]: the largest probability with which a submitter fetches a noisy label that
+            the learner knows. The target's label is not known.
     """
 
     requires = REALISED_REQUIRED
@@ -220,18 +217,16 @@ class CappedFetch(FlippedLabels):
 
     @cached_property
     def _levels(self) -> Levels:
-        # for any target: bounds of what submissions show of her noisy label, at several thresholds τ (levels)
+        # bounds of what submissions show of any target's noisy label, at several thresholds τ (levels)
         caps = np.asarray(self.caps, dtype=np.float64)
         return _capped_levels(_grouped(caps, np.broadcast_to(self.known_mass, caps.shape)), self.flip_prob)
 
 
 def _grouped(caps: Floats, mass: Floats) -> Floats:
-    """Submitters in groups of equal cap and known mass, (G, 3): each group's cap, its known mass, and how many
-    submitters it has.
+    """Submitters in groups of equal cap and known mass (see `CappedFetch`), (G, 3): cap, known mass, number of
+    submitters.
 
-    A submitter's cap is the largest probability with which she fetches from any one user. Her known mass is the
-    probability with which she fetches from users whose noisy label the learner knows. Both numbers are rounded up to
-    few values, which only weakens the bound.
+    Caps and known masses are rounded up to few values, which only weakens the bound.
 
     Args:
         caps, mass: (m,), the cap and the known mass of each submitter.
@@ -248,18 +243,13 @@ def _grouped(caps: Floats, mass: Floats) -> Floats:
 
 
 def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
-    """A bound of what is seen of a target's noisy label. It combines several thresholds τ, each a fixed share of α. No
-    threshold is used if α < 1e-100.
+    """Bounds of what is seen of a target's noisy label, at several thresholds τ, each a fixed share of α.
 
-    For one τ, submitters whose probability of submitting a 1 lies in [τ, 1-τ-w] show little, where w is the probability
-    that a submitter fetches from the target. The other submitters are called stray, and count as showing the target's
-    noisy label if they fetched it. The probability of being stray has a Chernoff bound. The result has, for each τ, the
-    bounds of what stray submitters and all others show, and combines them.
+    At each τ, stray submitters (see `LevelBound`) count as showing the target's noisy label if they fetched it. The
+    probability of being stray has a Chernoff bound. All other submitters show little. No τ is used if α < 1e-100.
 
     Args:
-        groups: (G, 3): for each group of submitters the largest probability with which any of them fetches from one
-        user, the probability with which she fetches from users whose noisy label is known, and how many submitters
-        there are.
+        groups: (G, 3): each group's cap, its known mass, and its number of submitters.
     """
     caps, mass, counts = groups.T
     others = 1.0 - caps - mass
@@ -272,7 +262,7 @@ def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
         chance = np.ones(len(caps))
         stray = 2.0 * np.exp(-others[inside] / caps[inside] * divergence) * (1.0 + 1e-9) + SUBNORMAL
         chance[inside] = np.minimum(1.0, stray)
-        # Groups without such a bound count as always stray. Stray users show the bit if they fetched it.
+        # Groups without such a bound count as always stray. Stray users show the label if they fetched it.
         bounded = chance < 1.0
         if not bounded.any():
             continue
@@ -285,10 +275,9 @@ def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
 
 
 def _exposure(caps: Floats, counts: Floats) -> float:
-    """The probability that at least one submitter submits the target's bit, rounded up.
+    """The probability that at least one submitter submits the target's noisy label, rounded up.
 
-    caps, counts: (G,) each, for each group of submitters the probability that a submitter fetches from the target, and
-    how many submitters there are.
+    caps, counts: (G,) each, a group's probability of fetching from the target, and its number of submitters.
     """
     with np.errstate(divide="ignore"):
         return -math.expm1(float(counts @ np.log1p(-caps))) * (1.0 + 1e-12)

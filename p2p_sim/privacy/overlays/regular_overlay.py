@@ -1,9 +1,8 @@
 """The learner's ε on any regular overlay: each user asks one of a fixed number of neighbours.
 
-The bounds that `fetch_distribution` computes for groups of targets depend on two facts alone: how many fetchers a
-target has (users who may fetch her label), and which entries the fetchers' rows of fetch probabilities have. On a
-regular overlay of degree G every target has G fetchers, and the row of each fetcher has G entries 1/G. So every such
-overlay has the bound of the complete graph of G + 1 users.
+Let every user have G neighbours. Then each target has G fetchers, users who may fetch her label. The row of each
+fetcher, her fetch probabilities, has G entries 1/G. The bounds that `fetch_distribution` computes for groups of targets
+depend on these facts alone. So every such overlay has the bound of the complete graph of G + 1 users.
 """
 
 from dataclasses import dataclass
@@ -22,14 +21,14 @@ LARGEST_DEGREE = 4_000
 """Largest degree. The table of fetch probabilities has about degree² entries: 16 million of 12 bytes each."""
 REGULAR = Condition(
     "regular-overlay",
-    "every user asks one of her neighbours, drawn uniformly; all users have equally many; the overlay does not depend "
-    "on labels",
+    "every user asks one of her neighbours, drawn uniformly; all users have equally many neighbours; "
+    "the overlay does not depend on labels",
 )
 
 
 @dataclass(frozen=True)
 class RegularExchange(FlippedLabels):
-    """An exchange in which every user asks one of her G neighbours, on any overlay where every user has G neighbours.
+    """An exchange on any overlay where every user has G neighbours and asks one of them.
 
     Args:
         degree: G, 1 to 4,000.
@@ -52,9 +51,7 @@ class RegularExchange(FlippedLabels):
             raise ValueError(f"sampling_rate = {self.sampling_rate}: must lie in (0, 1]")
 
     def delta(self, epsilon: float) -> Bracket:
-        """A certified bracket of δ(ε) against the learner: its upper value is a proved bound for every user, its lower
-        value 0.
-        """
+        """A certified bracket of δ(ε) against the learner, for every user; its lower value is 0."""
         check_epsilon(epsilon)
         return Bracket(0.0, self._bounds.delta(epsilon))
 
@@ -79,11 +76,10 @@ class RegularExchange(FlippedLabels):
 
     @cached_property
     def _bounds(self) -> UserBound:
-        """The bounds of δ(ε) and ε(δ), the same for every user, of an exchange where each user asks one of G
-        neighbours: those of the complete graph of G + 1 users.
+        """The bounds of δ(ε) and ε(δ), the same for every user: the bounds of the complete graph of G + 1 users.
 
-        The smaller of two bounds of δ(ε) counts. One bounds what the submissions of the target's G neighbours show if
-        all noisy labels except the target's are known. The other is the probability that anybody submits the target's
+        The smaller of two bounds of δ(ε) counts. The first reveals all noisy labels except the target's, and bounds
+        what the submissions of her G neighbours show. The second is the probability that anybody submits the target's
         label, times the δ(ε) of the label's noise.
         """
         users = self.degree + 1
@@ -93,11 +89,11 @@ class RegularExchange(FlippedLabels):
 
 
 def smallest_degree(most: int, *, flip_prob: float, sampling_rate: float, epsilon: float, delta: float) -> int | None:
-    """The smallest degree up to `most` at which bisection finds (ε, δ) certified; None if neither a power of 2 below
-    `most` nor `most` is certified.
+    """The smallest degree up to `most` at which bisection finds (ε, δ) certified.
 
-    Bisection assumes that a degree is certified if a smaller one is. Even if this is wrong, two things have been
-    checked: the returned degree is certified, and the next smaller one, if it is at least 1, is not.
+    Bisection assumes that every degree above a certified degree is certified. Even if this is wrong, the returned
+    degree is certified, and the next smaller degree (if at least 1) is not. The result is None if neither a power of 2
+    below `most` nor `most` is certified.
 
     Args:
         flip_prob: α in [0, 1/2]. sampling_rate: θ in (0, 1], the probability that a user's label arrives.

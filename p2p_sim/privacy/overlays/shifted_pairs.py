@@ -1,26 +1,27 @@
 """Products of pairs of laws (Bernoulli(p), Bernoulli(p + d)), as likelihood ratios on one grid.
 
-The probability p lies in an interval [low, high], its *band*. A user is seen with probability `rate`. She then shows 1
-with probability p under the first law, and p + d under the second. Her pair is a post-processing of three outcomes: 1
-with probabilities (low, low + d), 0 with probabilities (1-high, 1-high-d), and a middle. From the middle she shows 1
-with probability (p-low)/(high-low) under both laws. The curve of a pair is its hockey-stick divergence HS_r, the sum
-of [first law - r · second law]₊ over the outcomes, as a function of the ratio r. If another pair has a larger |d| of
-the same sign, a larger rate or a wider band, its curve is larger. Then the original pair is a post-processing of the
-other pair (Blackwell). So a product of such larger pairs bounds the product of the original pairs. It also bounds
-mixtures of such products of original pairs.
+A user is seen with probability `rate`. She then shows 1 with probability p under the first law, and p + d under the
+second. p lies in an interval [low, high], its *band*. Her pair is a post-processing of three outcomes. The outcome 1
+has probabilities (low, low + d). The outcome 0 has probabilities (1-high, 1-high-d). From the third outcome, the
+middle, she shows 1 with probability (p-low)/(high-low) under both laws.
+
+The *curve* of a pair is its hockey-stick divergence HS_r as a function of the ratio r. HS_r is the sum of [first law -
+r · second law]₊ over the outcomes. The curve grows with |d| (for d of one sign), with the rate, and with the band. A
+pair with a smaller curve is a post-processing of a pair with a larger curve (Blackwell). So a product of such larger
+pairs bounds the product of the original pairs. It also bounds mixtures of products of original pairs.
 
 For users with equal pairs only two counts matter: how many show 1, and how many 0. Each combination of the two counts
 has a likelihood ratio. The logarithm of the ratio lies between two neighbouring points of the grid, j·g and (j+1)·g,
 where g is the grid's step. The probability of the combination is split between these two points, such that their sum is
 unchanged under both laws. A split only spreads the ratio. So no divergence falls (Blackwell).
 
-Rounding: a band narrower than `_SAME` = 1e-13 counts as a single value p; wider bands are widened by `_WIDER`. So the
-error of an outcome's probability q is at most 1e-13. Outcomes of probability at most `_RARE` = 1e-5 count as showing
-which of the two laws holds. For all others, q is above 1e-5, so the error is at most 1e-8 of q. Let m be how many users
-of a group show an outcome. A law's relative error is then about 1e-13 Σ (m - E m)/q, a sum over all outcomes of all
-groups of users. Consider the outcomes with q near 1e-5. The number of users who show one of them, in all groups
-together, is at most about 64 above its mean. This holds by Bernstein's inequality, except with probability e^-64 (-64
-is `LOG_TAIL`). So, with this exception, the error is below `SLACK`.
+Rounding: a band narrower than `_SAME` = 1e-13 counts as a single value p; wider bands are widened by `_WIDER`. So an
+outcome's probability q has an error of at most 1e-13. Outcomes of probability at most `_RARE` = 1e-5 count as showing
+which of the two laws holds. For all other outcomes the error is at most 1e-8 of q. Let m be how many users of a group
+show an outcome. A law's relative error is then about 1e-13 Σ (m - E m)/q, a sum over all outcomes of all groups.
+Consider the outcomes with q near 1e-5. The total number of users who show these outcomes is at most about 64 above its
+mean. By Bernstein's inequality this holds except with probability e^-64 (-64 is `LOG_TAIL`). Apart from this exception
+the error is below `SLACK`.
 """
 
 import math
@@ -34,34 +35,33 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import Floats, bernstein_window, binomial_columns, tail_mass
 
 LOG_TAIL = -64.0
-"""Logarithm of the probability that is left out at each end of a window, and added to the bound."""
+"""Logarithm of the probability that is left out at each end of a window. This probability is added to the bound."""
 SLACK = 1e-6
-"""The bounds allow for relative errors up to this in the probabilities of a law."""
+"""Relative error in a law's probabilities for which the bounds allow."""
 _NEAR = 1e-8
-"""The bounds allow for a relative error up to this in a likelihood ratio."""
+"""Relative error in a likelihood ratio for which the bounds allow."""
 _SAME, _WIDER, _RARE = 1e-13, 1e-7, 1e-5
-"""_SAME: a band narrower than this counts as a single value p. _WIDER: by how much other bands are widened. _RARE: an
-outcome of at most this probability counts as showing which of the two laws holds.
+"""_SAME: a narrower band counts as a single value p. _WIDER: by how much other bands are widened. _RARE: an outcome of
+at most this probability counts as showing which of the two laws holds.
 
 To widen a band, only `low` is moved. The end `high` needs no move: `DenseTable.bands` has already raised it by 1e-9, or
-it is exact up to a rounding error below `_SAME`."""
+its rounding error is below `_SAME`."""
 _POINTS = 1200
 """Approximate number of points of the grid."""
 _REACH = 20.0
 """Approximate number of standard deviations of the loss that the grid covers."""
 _MOST_STEPS = 1e5
-"""Largest number of grid steps in one user's largest loss; this loss may be far above the standard deviation."""
+"""Largest number of grid steps in one user's largest loss. This loss may be far above the standard deviation."""
 _NEGLIGIBLE = 1e-30
-"""Points at the ends of a product's grid are cut off if their probability is less than this; their probability is added
-to `lost`."""
+"""Points at the ends of a product's grid are cut off if their probability is below this. It is then added to `lost`."""
 
 
 @dataclass(frozen=True)
 class Shift:
     """The pair of laws of each of `count` users, who is seen with probability `rate` and then shows 1 or 0.
 
-    She shows 1 with probability p under the first law, and p + `shift` under the second. p may have any value in
-    [low, high], and the shift may be negative.
+    She shows 1 with probability p under the first law, and p + `shift` under the second. p may have any value in [low,
+    high]. The shift may be negative.
     """
 
     rate: float
@@ -72,22 +72,19 @@ class Shift:
 
     @property
     def weight(self) -> float:
-        """An approximation of the variance of the sum of the privacy losses of all `count` users:
-        count · rate · shift² (1/low + 1/(1-high)). It sets the step of the grid for losses.
+        """Approximate variance of the sum of all users' privacy losses: count · rate · shift² (1/low + 1/(1-high)).
 
-        Each user, seen with probability `rate`, shows 1 with probability p in [low, high] under one law and p + shift
-        under the other. low and 1-high count as at least 0.001, so that the result stays finite.
+        It sets the step of the grid for losses. low and 1-high count as at least 0.001, so that the result is finite.
         """
         spread = 1.0 / max(self.low, 1e-3) + 1.0 / max(1.0 - self.high, 1e-3)
         return self.count * self.rate * self.shift**2 * spread
 
     @property
     def largest_loss(self) -> float:
-        """The largest privacy loss, in absolute value, of what one user shows.
+        """The largest privacy loss, in absolute value, of a user with p at an end of the band.
 
-        She shows 1 with probability low or low + shift under the two laws, and 0 with probability 1-high or
-        1-high-shift. An outcome that has a probability of at most 1e-5 under one of the two laws is left out; the
-        result is 0 if no outcome is left.
+        Only the outcome 1 at `low` and the outcome 0 at `high` matter. Outcomes with a probability of at most 1e-5
+        under either law are left out. The result is 0 if no outcome is left.
         """
         pairs = ((self.low, self.low + self.shift), (1.0 - self.high, 1.0 - self.high - self.shift))
         return max(
@@ -104,9 +101,8 @@ class Shift:
 class ShiftLaw:
     """Two laws of an observation, given by the likelihood ratio of the second law to the first, on a grid.
 
-    law: (K,), probabilities under the first law of the ratios exp((first + i) · grid), i = 0 to K-1. lost: for each of
-    the two laws, the probability of outcomes that are impossible under the other law, plus that of all outcomes left
-    out.
+    law: (K,), the probabilities under the first law of the ratios exp((first + i) · grid), i = 0 to K-1. lost: for each
+    law, the probability of outcomes that were left out or are impossible under the other law.
     """
 
     law: Floats
@@ -120,12 +116,10 @@ class ShiftLaw:
         return np.asarray(np.exp(self.grid * (self.first + np.arange(len(self.law)))))
 
     def above(self, ratio: Floats) -> Floats:
-        """The hockey-stick divergence Σ [second law - ratio · first law]₊ of the observation, rounded up, for each
-        ratio of at least 0; an array of the shape of `ratio`.
+        """The hockey-stick divergence Σ [second law - ratio · first law]₊, rounded up, for each ratio of at least 0.
 
-        It is P₂(E) - ratio · P₁(E) + lost[1]. E is the event that the likelihood ratio exceeds `ratio`, P₁ and P₂ are
-        its probabilities under the two laws, and lost[1] is the probability under the second law of what is not on the
-        grid, such as outcomes that are impossible under the first law.
+        It is P₂(E) - ratio · P₁(E) + lost[1]. E is the event that the likelihood ratio exceeds `ratio`. P₁ and P₂ are
+        the probabilities under the two laws. The result has the shape of `ratio`.
         """
         lowered = ratio * (1.0 - _NEAR)
         first, second = self._upper[:, np.searchsorted(self.ratios, lowered, side="right")]
@@ -133,12 +127,10 @@ class ShiftLaw:
         return np.asarray(np.maximum(gained, 0.0) + self.lost[1])
 
     def below(self, ratio: Floats) -> Floats:
-        """The hockey-stick divergence Σ [first law - ratio · second law]₊ of the observation, rounded up, for each
-        ratio of at least 0; an array of the shape of `ratio`.
+        """The hockey-stick divergence Σ [first law - ratio · second law]₊, rounded up, for each ratio of at least 0.
 
-        It is P₁(E) - ratio · P₂(E) + lost[0]. E is the event that the likelihood ratio of the second law to the first
-        is below 1/ratio, P₁ and P₂ are its probabilities under the two laws, and lost[0] is the probability under the
-        first law of what is not on the grid, such as outcomes that are impossible under the second law.
+        It is P₁(E) - ratio · P₂(E) + lost[0]. E is the event that the likelihood ratio is below 1/ratio. P₁ and P₂ are
+        the probabilities under the two laws. The result has the shape of `ratio`.
         """
         lowered = ratio * (1.0 - _NEAR)
         first, second = self._lower[:, np.searchsorted(self.ratios, 1.0 / np.maximum(lowered, 1e-300), side="left")]
@@ -147,26 +139,25 @@ class ShiftLaw:
 
     @cached_property
     def _upper(self) -> Floats:
-        """(2, K+1): sums of probabilities, in row 0 under the first law, in row 1 under the second. Column i has the
-        sums over the points i, i+1, ..., K-1 of the grid.
+        """(2, K+1): sums of probabilities, in row 0 under the first law, in row 1 under the second.
 
-        Each point stands for a likelihood ratio of the second law to the first; the points are ascending. Column K is
-        0.
+        Column i has the sums over the points i, i+1, ..., K-1 of the grid. Column K is 0.
         """
         return np.stack([_sums(self.law[::-1])[::-1], _sums((self.law * self.ratios)[::-1])[::-1]])
 
     @cached_property
     def _lower(self) -> Floats:
-        """(2, K+1): sums of probabilities, in row 0 under the first law, in row 1 under the second. Column i has the
-        sums over the first i points of the grid.
+        """(2, K+1): sums of probabilities, in row 0 under the first law, in row 1 under the second.
+
+        Column i has the sums over the first i points of the grid.
         """
         return np.stack([_sums(self.law), _sums(self.law * self.ratios)])
 
     def times(self, factor: "ShiftLaw") -> "ShiftLaw":
-        """The two laws of this observation and an independent one together; both must have the same step of the grid.
+        """The two laws of this observation and an independent one together. Both must have the same step of the grid.
 
-        Likelihood ratios multiply, so that their logarithms add up. The probabilities `lost` of outcomes that are not
-        on the grid add up as well, and the probability of the points cut off at the ends of the grid is added to them.
+        Likelihood ratios multiply, so their logarithms add up. The probabilities `lost` add up as well. Points of
+        negligible probability at the ends of the grid are cut off and added to `lost`.
         """
         law, first = np.convolve(self.law, factor.law), self.first + factor.first
         ratios = np.exp(self.grid * (first + np.arange(len(law))))
@@ -196,17 +187,15 @@ LAW_SHOWN = ShiftLaw(np.zeros(1), 0, 1.0, (1.0, 1.0))
 def product(shifts: Sequence[Shift], grid: float | None = None) -> ShiftLaw:
     """The law of the likelihood ratio of all users' independent observations, on a grid of log-ratios.
 
-    Under the first law each user shows 1 with some probability p in an interval; under the second law, with probability
-    p + shift. The result bounds the divergence for all values of p in the intervals.
+    The result bounds the divergence for all values of p in the users' bands.
 
     Args:
-        shifts: groups of users with equal intervals, shifts and probabilities of being seen. grid: the step of the
-        grid. None means about 1/60 of the standard deviation of the sum of all losses; the step is larger if one user's
-        largest loss would otherwise take more than 1e5 steps.
+        shifts: groups of users with equal pairs.
+        grid: the step of the grid. None means about 1/60 of the standard deviation of the sum of all losses. The step
+            is larger if one user's largest loss would otherwise take more than 1e5 steps.
 
     Returns:
-        `LAW_SHOWN`, an observation that reveals which of the two laws holds, if the probability that some user shows 1
-        could lie outside [0, 1] under either law.
+        `LAW_SHOWN`, an observation that reveals which law holds, if some p or p + shift could lie outside [0, 1].
     """
     shifts = [users for users in shifts if users.count and users.rate > 0.0 and users.shift != 0.0]
     if not all(users.possible for users in shifts):
@@ -223,10 +212,10 @@ def product(shifts: Sequence[Shift], grid: float | None = None) -> ShiftLaw:
 
 
 class Outcomes(NamedTuple):
-    """Probabilities that a user shows 1 (`hit`), 0 (`zero`), or which of the two laws holds (`law_itself`). Each is
-    given first under the first law, then under the second.
+    """Probabilities that a user shows 1 (`hit`), 0 (`zero`), or which law holds (`law_itself`): a pair for the two
+    laws.
 
-    alike: the probability that she shows none of these three things or is not seen; it is equal under both laws.
+    alike: the probability that she shows none of these three things or is not seen. It is equal under both laws.
     """
 
     hit: list[float]
@@ -236,13 +225,11 @@ class Outcomes(NamedTuple):
 
 
 def _outcomes(users: Shift) -> Outcomes:
-    """The probabilities of what one of the users shows: 1, 0, which of the two laws holds, or an outcome that is
-    equally likely under both.
+    """The probabilities of what one of the users shows.
 
-    A user is seen with probability `rate`. With d = `users.shift`, the probabilities under the two laws are
-    rate · (low, low + d) for 1 and rate · (1-high, 1-high-d) for 0. By post-processing, these outcomes give those of
-    a user who shows 1 with probability p or p + d, for every p in [low, high]. If low, low + d, 1-high or
-    1-high-d is at most 1e-5, the outcome that it belongs to counts as showing which law holds.
+    Let d = `users.shift`. The probabilities under the two laws are rate · (low, low + d) for 1, and rate · (1-high,
+    1-high-d) for 0. The outcome 1 counts as showing which law holds if low or low + d is at most 1e-5. The outcome 0
+    counts as showing which law holds if 1-high or 1-high-d is at most 1e-5.
     """
     low, high = users.low, users.low
     if users.high - users.low > _SAME:
@@ -259,13 +246,11 @@ def _outcomes(users: Shift) -> Outcomes:
 
 @lru_cache(maxsize=4096)
 def counted(users: Shift, grid: float) -> ShiftLaw:
-    """The law of the likelihood ratio of what `users.count` users with equal pairs of laws show together, on a grid of
-    log-ratios of step `grid`.
+    """The law of the likelihood ratio of what `users.count` users with equal pairs show together.
 
-    Each user shows 1, 0, or an outcome that is equally likely under both laws. She may also show which of the two laws
-    holds; the probability that any user does so is stored in `lost`. Only two counts matter: the number k of users who
-    show 1, and the number z of users who show 0. The log-ratio is k ln(b₁/a₁) + z ln(b₀/a₀), where a₁ and b₁ are the
-    probabilities of a 1 under the first and the second law, and a₀ and b₀ those of a 0.
+    The result is on a grid of log-ratios of step `grid`. Let k users show 1, and z users show 0. The log-ratio is k
+    ln(b₁/a₁) + z ln(b₀/a₀). a₁ and b₁ are the probabilities of a 1 under the first and the second law. a₀ and b₀ are
+    the probabilities of a 0. The probability that any user shows which law holds is in `lost`.
     """
     hit, zero, law_itself, alike = _outcomes(users)
     # With probability (1 - law_itself)^count nobody shows which law holds. All other outcomes count as lost.
@@ -303,8 +288,7 @@ def _odds(part: float, rest: float) -> float:
 
 
 def _window(count: int, first: float, second: float) -> Floats:
-    """Consecutive whole numbers in which Bin(count, p) lies, except with probability at most e^-64 below them and e^-64
-    above them.
+    """Consecutive whole numbers that hold Bin(count, p), except with probability at most e^-64 at each end.
 
     Args:
         first, second: the two values of p for which this holds.
@@ -314,16 +298,16 @@ def _window(count: int, first: float, second: float) -> Floats:
 
 
 def _on_grid(law: Floats, loss: Floats, grid: float, lost: tuple[float, float]) -> ShiftLaw:
-    """Two laws of an observation with J outcomes, put on a grid of log-ratios.
+    """Two laws of an observation with J outcomes, put on a grid of log-ratios with step g = `grid`.
 
-    The log-ratio of an outcome lies between two neighbouring points of the grid, j·g and (j+1)·g with g = `grid`. The
-    probability of the outcome is split between these two points, such that their sum is unchanged under both laws: the
-    point above, (j+1)·g, gets the share (e^(loss - jg) - 1)/(e^g - 1).
+    An outcome's log-ratio lies between two neighbouring points of the grid, j·g and (j+1)·g. The probability of the
+    outcome is split between these two points, such that their sum is unchanged under both laws. The upper point gets
+    the share (e^(loss - jg) - 1)/(e^g - 1).
 
     Args:
-        law: (J,), the probability of each outcome under the first law. loss: (J,), the logarithm of its likelihood
-        ratio of the second law to the first. grid: the step of the grid. lost: for each of the two laws the probability
-        of outcomes that are not among the J; the result has the same `lost`.
+        law: (J,), the probability of each outcome under the first law. loss: (J,), its log-ratio of the second law to
+        the first. lost: for each law, the probability of outcomes that are not among the J; the result has the same
+        `lost`.
     """
     used = law > 0.0
     if not used.any():  # the probability that nobody shows which law holds underflows to 0

@@ -1,18 +1,19 @@
-"""Products of symmetric pairs as laws of the privacy loss on one grid, rounded so that bounds only grow.
+"""Products of symmetric pairs as laws of the privacy loss on one grid. Rounding never lowers a bound.
 
 A pair is two laws, P and Q, of what a user shows. A *symmetric* pair is a mixture of parts. Each part has two numbers
-`low` and `high`, and the loss ℓ = ln(high/low). Under P it shows the privacy loss -ℓ with probability `low` and +ℓ with
-probability `high`; under Q the two probabilities are exchanged. Every other outcome has the same probability under both
-laws. The three-point pair, (τ, 1-2τ-w, τ+w) against its mirror image, has one part with low = τ and high = τ+w.
+`low` and `high`, and the loss ℓ = ln(high/low). Under P the part shows the privacy loss -ℓ with probability `low`, and
++ℓ with probability `high`. Under Q the two probabilities are exchanged. Every other outcome has the same probability
+under both laws. The three-point pair is (τ, 1-2τ-w, τ+w) against its mirror image. It has one part with low = τ and
+high = τ+w.
 
-A loss between the points kg and (k+1)g of a grid of step g is split between the two points. The hockey-stick curve of
-the pair (HS_r = Σ max(0, P - rQ) as a function of r) keeps its value at every r = e^(kg), and becomes linear in
-between. The old curve is convex, so that the new curve is nowhere below it. Pairs with larger curves have products with
+The hockey-stick curve of a pair is HS_r = Σ max(0, P - rQ) as a function of r. A loss between the points kg and (k+1)g
+of a grid of step g is split between the two points. The curve keeps its value at every r = e^(kg), and becomes linear
+in between. The old curve is convex, so the new curve is nowhere below it. Pairs with larger curves have products with
 larger curves (Blackwell).
 
-Rounding: let u = 2^-53 be the unit of rounding. `low` and `high` have errors of a few u, and are moved apart by more
-than that before they are used. All terms of a law are non-negative. So the relative error of the law of a sum of N
-losses is N times the error of one loss, 8u, plus the errors that `SymmetricLosses.plus` adds.
+Rounding: let u = 2^-53 be the unit of rounding. `low` and `high` have errors of a few u. They are moved apart by more
+than this before they are used. All terms of a law are non-negative. So the relative error of the law of a sum of N
+losses is N times 8u, the error of one loss. `SymmetricLosses.plus` adds further errors.
 """
 
 import math
@@ -26,14 +27,14 @@ from p2p_sim.privacy.binomial_windows import UNIT, Floats
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, outward
 
 SHARES = tuple(float(share) for share in np.arange(0.05, 0.975, 0.025))
-"""Thresholds τ (levels) that are tried, as shares of α; see `LevelBound`."""
+"""Thresholds τ (levels) that are tried, as shares of the flip probability α; see `LevelBound`."""
 LEAST_FLIP = 1e-100
-"""Flip probability α below which no pairs are used: any number of users hides too little, and products of e^ε₀ would
-overflow."""
+"""Flip probability α below which no pairs are used. Any number of users then hides too little, and products of e^ε₀
+would overflow."""
 _APART = 2.0**-48
-"""Relative amount by which `low` and `high` are moved apart; larger than their rounding errors."""
+"""Relative amount by which `low` and `high` are moved apart. It is larger than their rounding errors."""
 _NEGLIGIBLE = 1e-40
-"""Probability below which the ends of a law are cut off; what is cut off is added to the bound."""
+"""Probability below which the ends of a law are cut off. What is cut off is added to the bound."""
 _POINTS = 3000
 """Approximate number of points of the grid for the sum of all losses."""
 
@@ -42,8 +43,8 @@ _POINTS = 3000
 class Pair:
     """The symmetric pair of each of `count` users.
 
-    low, high: (J,), `low` and `high` of each of J parts. leak: the probability that a user shows the target's noisy bit
-    itself.
+    low, high: (J,), `low` and `high` of each of J parts. leak: the probability that a user shows the target's noisy
+    label itself.
     """
 
     low: Floats
@@ -53,12 +54,11 @@ class Pair:
 
     @staticmethod
     def three_point(level: float, weight: float, rate: float, count: int) -> "Pair":
-        """The pair of laws of `count` users who are each seen with probability `rate` and then show one of three
-        outcomes. The outcomes' probabilities are (τ, 1-2τ-w, τ+w) for one noisy label of the target, and
-        (τ+w, 1-2τ-w, τ) for the other.
+        """The three-point pair of `count` users, who are each seen with probability `rate`.
 
-        If a user's probability of submitting a 1, given that the target's noisy label is 0, lies in [τ, 1-τ-w], her
-        submission shows no more than this pair.
+        A user who is seen shows one of three outcomes. Their probabilities are (τ, 1-2τ-w, τ+w) for one noisy label of
+        the target, and (τ+w, 1-2τ-w, τ) for the other. Consider a user's probability of submitting a 1 if the target's
+        noisy label is 0. If this probability lies in [τ, 1-τ-w], her submission shows no more than this pair.
 
         Args:
             level: τ. weight: w, the probability that a user fetches the target's label.
@@ -70,8 +70,8 @@ class Pair:
 class SymmetricLosses:
     """The law of the privacy loss of a symmetric pair of laws, or of a sum of such losses, on a grid.
 
-    law: (K,), probabilities under P of the losses (first + i) · grid, i = 0 to K-1, with relative errors of at most
-    `error`. lost: the probability of an infinite loss, including what was cut off.
+    law: (K,), probabilities under P of the losses (first + i) · grid, i = 0 to K-1. error: bound of the relative errors
+    of `law`. lost: the probability of an infinite loss, including what was cut off.
     """
 
     law: Floats
@@ -81,13 +81,12 @@ class SymmetricLosses:
     error: float = 0.0
 
     def divergence(self, ratio: float, limit: float | None = None) -> float:
-        """Upper bound of the hockey-stick divergence Σ max(0, P - ratio·Q) of the two laws P and Q of the pair; it is
-        the same with P and Q exchanged.
+        """Upper bound of the hockey-stick divergence Σ max(0, P - ratio·Q). P and Q may be exchanged.
 
         Args:
-            ratio: at least 1. To allow for rounding, its logarithm is lowered by 4u times the sum of itself, the
-            largest absolute loss and 1, where u = 2^-53. limit: ignored; other classes with this method can stop early
-            once it is known whether the result exceeds `limit`.
+            ratio: at least 1. To allow for rounding, its logarithm x is lowered by 4u (x + 1 + largest absolute loss),
+            where u = 2^-53.
+            limit: ignored; see `Divergence`, which allows other classes to stop early.
         """
         losses = self.grid * (self.first + np.arange(len(self.law)))
         least = math.log(ratio) * (1.0 - 4.0 * UNIT) - 4.0 * UNIT * (1.0 + float(np.abs(losses).max(initial=0.0)))
@@ -98,11 +97,11 @@ class SymmetricLosses:
     def plus(self, more: "SymmetricLosses") -> "SymmetricLosses":
         """The law of the sum of this loss and an independent loss on the same grid.
 
-        `error` bounds the relative error of a law. The bounds of the two laws add up, and their convolution adds
-        (min(K, L) + 1)u, where K and L are the laws' numbers of values and u = 2^-53 is the unit of rounding.
+        `error` bounds the relative error of a law. The errors of the two laws add up. Their convolution adds (min(K, L)
+        + 1)u, where the laws have K and L values, and u = 2^-53 is the unit of rounding.
         """
         law = np.convolve(self.law, more.law)
-        # Cut negligible ends. `lost` grows by their sum, and by more than may have underflowed.
+        # Cut negligible ends. `lost` grows by what is cut, and by more than may have underflowed.
         likely = np.flatnonzero(law > _NEGLIGIBLE)
         low, high = int(likely[0]), int(likely[-1])
         cut = float(law[:low].sum() + law[high + 1 :].sum()) + len(law) * 1e-300
@@ -111,7 +110,7 @@ class SymmetricLosses:
         return SymmetricLosses(law[low : high + 1], self.first + more.first + low, self.grid, lost, error)
 
     def times(self, count: int) -> "SymmetricLosses":
-        """The law of the sum of `count` such losses, at least one, by repeated squaring."""
+        """The law of the sum of `count` independent losses of this law, by repeated squaring; `count` is at least 1."""
         total, square = SymmetricLosses(np.ones(1), 0, self.grid), self
         while count:
             if count & 1:
@@ -123,13 +122,13 @@ class SymmetricLosses:
 
 
 def product(pairs: Sequence[Pair]) -> SymmetricLosses:
-    """The law of the privacy loss that bounds what all users together show; losses of independent users add up.
+    """The law of the privacy loss that bounds what all users together show. Losses of independent users add up.
 
-    Each user shows the target's noisy label itself with probability `leak`. The probability 1 - Π (1 - leak) that at
-    least one user does so is added to `lost`, the probability of an infinite loss.
+    Each user shows the target's noisy label itself with probability `leak`. At least one user shows it with probability
+    1 - Π (1 - leak), which is added to `lost`.
 
     Args:
-        pairs: for each group of users, the two laws of what one of them shows, and how many users the group has.
+        pairs: for each group of users, the pair of laws of what one of them shows, and how many users the group has.
     """
     hidden = 0.0  # ln Π (1 - leak)
     pairs = [Pair(p.low * (1.0 - _APART), p.high * (1.0 + _APART), p.count, p.leak) for p in pairs]
@@ -145,11 +144,12 @@ def product(pairs: Sequence[Pair]) -> SymmetricLosses:
 
 
 def _grid(pairs: Sequence[Pair]) -> float:
-    """The step of the grid of privacy losses: the loss itself if all users' losses are equal, otherwise at least an
-    eighth of their mean. The mean is over all parts of all users' pairs, with weights high - low.
+    """The step of the grid of privacy losses; 1 if no loss is positive.
 
-    The step is larger where the grid would otherwise have over 3,000 points in 26 standard deviations of the sum of
-    losses, or over 500 in the largest loss. It is 1 if no loss is positive.
+    If all users' losses are equal, the step is the loss. Otherwise it is at least an eighth of the mean loss. The mean
+    is over all parts of all users' pairs, with weights high - low. The step is larger where the grid would otherwise
+    have over 3,000 points in 26 standard deviations of the sum of losses. It is also larger where the grid would have
+    over 500 points in the largest loss.
     """
     low = np.concatenate([p.low for p in pairs] or [np.ones(1)])
     high = np.concatenate([p.high for p in pairs] or [np.full(1, 2.0)])
@@ -168,16 +168,15 @@ def _grid(pairs: Sequence[Pair]) -> float:
 
 
 def _step(pair: Pair, grid: float) -> Floats:
-    """The law of one user's privacy loss on the points -K, ..., K of the grid, (2K+1,); point K is the next above her
-    largest loss. If the two ends have probability 0 and K is above 1, they are left out.
+    """The law of one user's privacy loss on the points -K, ..., K of the grid, (2K+1,).
 
-    Her pair of laws P and Q is a mixture of parts, each with two probabilities low <= high and the loss
-    ℓ = ln(high/low). Under P a part has the loss -ℓ with probability low, and ℓ with probability high. Every other
-    outcome has the same probability under P and Q, and so the loss 0. A user who shows the target's noisy label itself
-    also counts here with loss 0; `product` accounts for her. With g = `grid`, a loss between kg and (k+1)g is split
-    between both points such that the divergence HS_r at r = e^(kg) stays the same. The point -(k+1)g gets the
-    probability (high - e^(kg) low)/(e^((k+1)g) - e^(kg)), and -kg gets the rest of low. The points (k+1)g and kg get
-    these two probabilities times e^((k+1)g) and e^(kg).
+    Point K is the next above her largest loss. If the two ends have probability 0 and K is above 1, they are left out.
+    Outcomes that are equally likely under both laws have the loss 0. A user who shows the target's noisy label itself
+    counts with loss 0 here; `product` accounts for her.
+
+    With g = `grid`, a loss between kg and (k+1)g is split between both points. The divergence HS_r at r = e^(kg) stays
+    the same. The point -(k+1)g gets the probability (high - e^(kg) low)/(e^((k+1)g) - e^(kg)), and -kg gets the rest of
+    `low`. The points (k+1)g and kg get these two probabilities times e^((k+1)g) and e^(kg).
     """
     below = np.maximum(np.floor(np.log(pair.high / pair.low) / grid + 1e-12), 0.0)
     near, far = np.exp(below * grid), np.exp((below + 1.0) * grid)
@@ -195,13 +194,16 @@ def _step(pair: Pair, grid: float) -> Floats:
 
 
 class LevelBound(NamedTuple):
-    """Bounds of what the fetchers of a target (users who may fetch her label) show, at one threshold τ, called a level.
+    """Bounds of what a target's fetchers (users who may fetch her label) show, at one threshold τ, called a level.
 
-    All noisy bits except the target's are revealed. Given these, fetcher i's submission is 1 with probability p_i if
-    the target's bit is 0, and p_i + w if it is 1. She is *stray* at τ if p_i < τ or p_i + w > 1-τ. Stray fetchers count
-    as showing whether they fetched the target's bit, and, if so, the bit. leak: the probability that a stray fetcher
-    shows the bit. always: the part of `leak` that is due to fetchers who count as stray at every p_i. stray: a bound of
-    the probability that any other fetcher is stray. law: bounds what fetchers who are not stray show.
+    All noisy labels except the target's are revealed. Let w be the probability that fetcher i fetches the target's
+    noisy label. Her submission is 1 with probability p_i if this label is 0, and p_i + w if it is 1. She is *stray* at
+    τ if p_i < τ or p_i + w > 1-τ. A stray fetcher counts as showing whether she fetched the label. If she did, she
+    shows the label.
+
+    leak: the probability that a stray fetcher shows the label. always: the part of `leak` from fetchers who count as
+    stray at every p_i. stray: a bound of the probability that any other fetcher is stray. law: bounds what fetchers who
+    are not stray show.
     """
 
     leak: float
@@ -212,50 +214,41 @@ class LevelBound(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Bounds of the divergence HS_r of what a target's fetchers show, at several levels τ, and their best combination.
+    """Bounds of HS_r, the divergence of what a target's fetchers show, at several levels τ, and their best combination.
 
-    exposure: a bound of the probability that anybody submits the target's bit; every divergence is at most this bound.
-    bounds: one for each level. Let H be the divergence of a level's law. At each level HS_r <= leak + H. If nobody is
-    stray at a level, HS_r <= always + H. Sort the K levels so that the values G_k = always + H fall, with
-    G_0 = exposure: G_0 > G_1 > ... > G_K. Let s_k be the least `stray` of the levels k, ..., K. HS_r exceeds G_k only
-    if somebody is stray at each of these levels. So HS_r <= G_K + Σ (G_{k-1} - G_k) min(1, s_k). With fewer levels this
-    bound is never smaller.
+    exposure: a bound of the probability that anybody submits the target's noisy label. Every divergence is at most
+    `exposure`. bounds: one `LevelBound` for each level.
+
+    Let H be the divergence of a level's law. At each level HS_r <= leak + H. If nobody is stray at a level, HS_r <=
+    always + H. Let G_0 = exposure, and G_k = always + H at level k. Sort the K levels so that G_0 > G_1 > ... > G_K.
+    Let s_k be the least `stray` of the levels k, ..., K. HS_r exceeds G_k only if somebody is stray at each of these
+    levels. So HS_r <= G_K + Σ (G_{k-1} - G_k) min(1, s_k). With fewer levels this bound is never smaller.
     """
 
     exposure: float
     bounds: tuple[LevelBound, ...] = ()
 
     def divergence(self, ratio: float, limit: float | None = None) -> float:
-        """Upper bound of the hockey-stick divergence HS_ratio of what is seen if a user's noisy label is 1 and if it is
-        0.
+        """Upper bound of HS_ratio, of what is seen if the target's noisy label is 1 and if it is 0, from all levels
+        together.
 
-        It combines bounds for several thresholds τ. For one τ, submitters who may have fetched the label and whose
-        probability of submitting a 1 is in [τ, 1-τ-w] show little, where w is the probability that they fetched the
-        label. All other submitters count as showing the label if they fetched it. The probability of such submitters is
-        an average over all other users' noisy labels, which count as revealed. Without any threshold the bound is the
-        probability that anybody submits the label.
+        Without any level the bound is `exposure`.
 
         Args:
-            ratio: at least 1. limit: ignored; other classes with this method can stop early once it is known whether
-            the result exceeds `limit`.
+            ratio: at least 1. limit: ignored, as in `SymmetricLosses.divergence`.
         """
         if not self.bounds:
             return self.exposure
         return self.combined(np.array([bound.law.divergence(ratio) for bound in self.bounds]))
 
     def combined(self, within: Floats) -> float:
-        """The best bound of the divergence HS_ratio of what is seen of the target's noisy label that follows from K > 0
-        thresholds τ.
+        """The best bound of HS_ratio that follows from K > 0 levels: the least of three bounds.
 
-        Let w be the probability that a fetcher (a user who may have fetched the label) did fetch it. At a threshold τ,
-        fetchers whose probability of submitting a 1 is outside [τ, 1-τ-w] are stray: they count as showing the label if
-        they fetched it. Let H be the divergence of what all other fetchers show. The result is the least of three
-        bounds. The first is the probability that anybody submits the label. The second is the least over the thresholds
-        of H plus the probability that a stray fetcher shows the label. The third is the sum over all thresholds in the
-        docstring of `Levels`.
+        The first bound is `exposure`. The second is the least leak + H of a level. The third is the sum over all levels
+        in the docstring of `Levels`.
 
         Args:
-            within: (K,), H for each threshold.
+            within: (K,), H for each level.
         """
         leaks, always, strays = np.array([bound[:3] for bound in self.bounds]).T
         # The least leak_k + H_k over all levels k.
@@ -272,14 +265,14 @@ class Levels:
 def amplified_delta(levels: "Divergence", flip_prob: float, epsilon: float, limit: float | None = None) -> float:
     """The bound keep · HS_r of δ(ε) of the target's label; 0 if keep is not positive.
 
-    HS_r is the hockey-stick divergence of what is seen if the target's noisy label is 1 and if it is 0. Her noisy label
-    is her label flipped with probability α. This gives keep = 1-α-αe^ε and r = (e^ε(1-α)-α)/keep. Here keep is rounded
-    up, and r down, because HS_r falls with r.
+    HS_r is the hockey-stick divergence of what is seen if the target's noisy label is 1 and if it is 0. The flip of her
+    label with probability α gives keep = 1-α-αe^ε and r = (e^ε(1-α)-α)/keep. Here keep is rounded up, and r down,
+    because HS_r falls with r.
 
     Args:
-        levels: an object whose method `divergence` bounds HS_r. flip_prob: α. limit: a δ with which the result will be
-        compared; the result may then be larger than the bound, but exceeds `limit` only if the bound does. None: the
-        bound itself.
+        levels: an object whose method `divergence` bounds HS_r. flip_prob: α.
+        limit: a δ with which the result will be compared. The result may then be larger than the bound, but exceeds
+            `limit` only if the bound does. None: the bound itself.
     """
     keep, ratio = amplified(flip_prob, epsilon)
     if keep == 0.0:
@@ -291,7 +284,7 @@ def amplified_delta(levels: "Divergence", flip_prob: float, epsilon: float, limi
 def amplified(flip_prob: float, epsilon: float) -> tuple[float, float]:
     """keep = 1-α-αe^ε, rounded up, and the ratio r = (e^ε(1-α)-α)/keep, at least 1, rounded down; 0 and 1 if keep <= 0.
 
-    They describe the noise on the target's own label: δ(ε) <= keep · HS_r.
+    They describe the flip of the target's label: δ(ε) <= keep · HS_r.
     """
     keep, lose, relative_error = hockey_stick_coefficients(flip_prob, epsilon)
     if keep == 0.0:
@@ -301,13 +294,12 @@ def amplified(flip_prob: float, epsilon: float) -> tuple[float, float]:
 
 
 class Divergence(Protocol):
-    """A bound of the hockey-stick divergence of what is seen if one user's noisy bit is 1 and if it is 0."""
+    """A bound of the hockey-stick divergence of what is seen if one user's noisy label is 1 and if it is 0."""
 
     def divergence(self, ratio: float, limit: float | None = None) -> float:
-        """Upper bound of the hockey-stick divergence HS_ratio of what is seen if one user's noisy label is 1 and if it
-        is 0, for a ratio of at least 1.
+        """Upper bound of the hockey-stick divergence HS_ratio, for a ratio of at least 1.
 
         Args:
             limit: a number with which the result will be compared. The result may then be larger than the bound, which
-            is quicker, but exceeds `limit` only if the bound does. None: the bound itself.
+            saves time. It exceeds `limit` only if the bound does. None: the bound itself.
         """

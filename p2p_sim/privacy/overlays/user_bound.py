@@ -1,11 +1,10 @@
-"""Bounds of one user's δ(ε). Some come from three-point pairs (see `Pair.three_point`) at several thresholds τ, called
-levels.
+"""Bounds of one user's δ(ε). Some come from three-point pairs (see `Pair.three_point`) at several thresholds τ.
 
-A fetcher is a user who may fetch the target's label. A bit is a label of two classes. Let p_i be the probability that
-fetcher i submits a 1 if the target's noisy bit is 0, and w the probability that she fetches from the target. At a level
-τ the three-point pairs bound what is shown by fetchers whose p_i lie in [τ, 1-τ-w] (see `fetch_distribution`). p_i lies
-outside this interval only if the sum of i's fetch probabilities for the other users with noisy bit 1, or for those with
-noisy bit 0, is below τ. `Tails` bounds how likely this is.
+A fetcher is a user who may fetch the target's label. Her weight w is the probability that she does. p_i is the
+probability that fetcher i submits a 1 if the target's noisy label is 0. Three-point pairs at a threshold τ, called a
+level, bound what fetchers with p_i in [τ, 1-τ-w] show (see `fetch_distribution`). p_i leaves this interval only if one
+of two sums is below τ. Both sums are over i's fetch probabilities for users other than the target: one for noisy labels
+1, one for noisy labels 0. `Tails` bounds how likely this is.
 """
 
 import math
@@ -31,23 +30,25 @@ from p2p_sim.privacy.overlays.symmetric_pairs import (
 from p2p_sim.privacy.randomized_response import cross, local_delta, outward
 
 _STRENGTHS = 2.0 ** np.arange(-6.0, 8.0, 0.25)
-"""Values of Chernoff's parameter that are tried; each is divided by the largest weight (fetch probability)."""
+"""Values of Chernoff's parameter that are tried. Each is divided by the largest weight (fetch probability)."""
 MOST_LINES = 128
 """Largest number of different weights of one target's fetchers that are used unrounded."""
 _GRID = 24
 """If there are more than `MOST_LINES` different weights, they are rounded up to about twice this number of values."""
 _FEW = 8
-"""Largest number of levels that are combined at first; if that is not enough, all levels are combined."""
+"""Largest number of levels that are combined at first. If they are not enough, all levels are combined."""
 
 
 def tail_bounds(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
-    """Upper bounds of Pr[Σ w_j Bernoulli(α) < level] at each level, (K,). They bound how likely it is that a user's
-    probability of submitting a 1 is below the level.
+    """Upper bounds of Pr[Σ w_j Bernoulli(α) < level] at each level, (K,).
 
-    w_j is the probability that she fetches from user j, whose noisy label counts as Bernoulli(α); users with label 1
-    only make the sum larger. For equal w_j the bound is a binomial tail, otherwise Chernoff's bound. SciPy's incomplete
-    beta function was measured to be accurate to a relative error of 5e-13; the tail is enlarged by 1e-11. Chernoff's
-    bound is enlarged by as much; its exponent is a sum of logarithms with a relative error of 1e-13.
+    They bound how likely it is that a user's probability of submitting a 1 is below the level. w_j is the probability
+    that she fetches from user j. Each noisy label counts as Bernoulli(α), because users with label 1 only make the sum
+    larger.
+
+    For equal w_j the bound is a binomial tail, otherwise Chernoff's bound. Both are enlarged by 1e-11. SciPy's
+    incomplete beta function was measured to have a relative error of 5e-13. The exponent of Chernoff's bound is a sum
+    of logarithms with a relative error of 1e-13.
 
     Args:
         weights: w_j, sorted, positive; if there are none, the bounds are 1. flip_prob: α in (0, 1/2]. levels: (K,),
@@ -63,10 +64,9 @@ def tail_bounds(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
 
 
 def _even(weight: float, count: int, flip_prob: float, levels: Floats) -> Floats:
-    """Upper bounds of Pr[w · Bin(count, α) < level] at each level, (K,), w = `weight`.
+    """Upper bounds of Pr[w · Bin(count, α) < level] at each level, (K,), with w = `weight`.
 
-    A user fetches from each of `count` others with probability w, and their noisy labels are 1 with probability α. The
-    result bounds how likely it is that her probability of submitting a 1 is below the level.
+    This is `tail_bounds` for a user who fetches from each of `count` others with probability w.
     """
     fewer = np.ceil(levels / weight * (1.0 + 1e-12))
     inside = np.minimum(fewer, count)
@@ -76,11 +76,9 @@ def _even(weight: float, count: int, flip_prob: float, levels: Floats) -> Floats
 
 
 def _factors(weights: Floats, strengths: Floats, flip_prob: float) -> Floats:
-    """Σ_j ln E exp(-s · w_j · Bernoulli(α)) over all weights w_j, for each of S positive parameters s in `strengths`,
-    (S,).
+    """Σ_j ln E exp(-s · w_j · Bernoulli(α)) over all weights w_j, for each of S parameters s > 0 in `strengths`, (S,).
 
-    This is the logarithm of a moment generating function. Chernoff's bound of Pr[Σ_j w_j Bernoulli(α) < level] needs
-    it, for each s that is tried.
+    Chernoff's bound of Pr[Σ_j w_j Bernoulli(α) < level] needs this logarithm of a moment generating function.
     """
     values, counts = np.unique(weights, return_counts=True)
     return np.asarray(np.log1p(flip_prob * np.expm1(-np.outer(strengths, values))) @ counts)
@@ -95,14 +93,14 @@ def _chernoff(exponents: Floats) -> Floats:
 class Tails:
     """Bounds of the probability that p_i is below a level, for users i.
 
-    p_i is the sum of i's fetch probabilities for users, other than the target, whose noisy bit is 1.
+    p_i is the sum of i's fetch probabilities for users, other than the target, whose noisy label is 1.
 
     Args:
-        row: a function that returns a user's fetch probabilities for users whose noisy bits the learner does not know,
-        in any order.
+        row: a function that returns a user's fetch probabilities for users whose noisy labels the learner does not
+        know, in any order.
         flip_prob: α in (0, 1/2]. levels: (K,), positive.
-        without: how many of the largest fetch probabilities, besides that for the target, are left out, since the
-            learner may know the bits of these users.
+        without: how many of the largest fetch probabilities are left out, besides the one for the target. The learner
+            may know these users' noisy labels.
     """
 
     row: Callable[[int], Floats]
@@ -111,14 +109,11 @@ class Tails:
     without: int = 0
 
     def lacking(self, users: Ints, entries: Floats) -> Floats:
-        """Bounds of the probability that p_i is below each of the K thresholds in `levels`, (F, K), for F users i.
-
-        Given all other noisy labels, p_i is the probability that i's submission is a 1 if the target's noisy label is
-        0. It is the sum of i's fetch probabilities for the users, other than the target, whose noisy label is 1.
+        """Bounds of the probability that p_i is below each of the K levels, (F, K), for F users i.
 
         Args:
-            users: (F,), the users i. entries: (F,), for each the probability that she fetches from the target. It must
-            be one of her fetch probabilities for users whose noisy labels the learner does not know.
+            users: (F,), the users i. entries: (F,), each user's fetch probability for the target, an entry of her
+            `row`.
         """
         bounds = np.zeros((len(entries), len(self.levels)))
         uneven: list[int] = []
@@ -129,8 +124,8 @@ class Tails:
             else:
                 bounds[index] = even
         if uneven:
-            # Sums over all fetch probabilities of a user, minus the term of the target's. The error is at most 1e-12
-            # times these sums.
+            # Sums over all fetch probabilities of a user, minus the target's term. The error is at most 1e-12 times
+            # these sums.
             strengths, factors = np.stack([self._moments(user) for user in users[uneven].tolist()], axis=1)
             own = np.log1p(self.flip_prob * np.expm1(-strengths * entries[uneven][:, None]))
             factors = factors - own + 1e-12 * np.abs(factors)
@@ -139,11 +134,10 @@ class Tails:
         return bounds
 
     def worst(self, users: Ints, count: int) -> Floats:
-        """Bounds of the probability that a user's probability of submitting a 1 is below each of the K thresholds in
-        `levels`, as (count, K) with equal rows.
+        """Bounds of the probability that p_i is below each of the K levels, (count, K), with equal rows.
 
-        They hold for each of the users, and for any target: each user's largest fetch probability is left out, because
-        that may be her fetch probability for the target.
+        They hold for each of the users i, and for any target. So each user's largest fetch probability is left out: it
+        may be the one for the target.
 
         Args:
             users: the users, by number. count: how many copies of the bounds are returned.
@@ -152,17 +146,13 @@ class Tails:
         return np.broadcast_to(bounds.max(axis=0, initial=0.0), (count, len(self.levels)))
 
     def _even_bounds(self, user: int, entry: float) -> Floats | None:
-        """Bounds, (K,), of the probability that a user's probability of submitting a 1 is below each of the K
-        thresholds in `levels`, with one of her fetch probabilities left out.
+        """Bounds of the probability that a user's p_i is below each of the K levels, (K,), if a quick way is known.
 
         Args:
-            user: her number. entry: the fetch probability that is left out, that for the target. The learner may know
-            `without` noisy labels that coalition members fetched; then as many of the largest other fetch probabilities
-            are left out as well.
+            user: her number. entry: her fetch probability for the target, which is left out.
 
         Returns:
-            None if `without` is 0 and the remaining fetch probabilities differ: then the quick bounds for equal fetch
-            probabilities do not apply.
+            None if `without` is 0 and her other fetch probabilities differ.
         """
         if self.without:
             hiding = self._hiding(user)
@@ -177,23 +167,17 @@ class Tails:
 
     @remembered
     def _bounds_of(self, weights: bytes) -> Floats:
-        """Bounds of the probability that a user's probability of submitting a 1 is below each of the K thresholds in
-        `levels`, (K,), stored for equal arguments.
+        """The bounds of `tail_bounds` at the K levels, (K,), stored for equal arguments.
 
         Args:
-            weights: the bytes of the sorted float64 array of the fetch probabilities that are not left out; bytes,
-            unlike an array, can be looked up among the stored results.
+            weights: the bytes of the sorted float64 array of fetch probabilities. Unlike arrays, bytes can be looked up
+            among the stored results.
         """
         return tail_bounds(np.frombuffer(weights), self.flip_prob, self.levels)
 
     @remembered
     def _bounds_of_equal(self, weight: float, count: int) -> Floats:
-        """Bounds of the probability that a user's probability of submitting a 1 is below each of the K thresholds in
-        `levels`, (K,), stored for equal arguments.
-
-        Args:
-            weight: her fetch probability for each of `count` others, whose noisy labels are each 1 with probability α.
-        """
+        """The bounds of `_even` at the K levels, (K,), stored for equal arguments."""
         return _even(weight, count, self.flip_prob, self.levels)
 
     def _hiding(self, user: int) -> Floats:
@@ -202,18 +186,18 @@ class Tails:
 
     @remembered
     def _ends(self, user: int) -> tuple[int, list[float]]:
-        """How many fetch probabilities a user has for users whose noisy labels the learner does not know, and a
-        list of the two smallest, ascending, followed by the two largest, ascending; the two pairs may overlap.
+        """How many entries a user's `row` has, and a list: the two smallest, ascending, then the two largest,
+        ascending.
 
-        These four tell quickly whether all others are equal once any one of them is left out.
+        The two pairs may overlap. They tell quickly whether all entries but a given one are equal.
         """
         hiding = self._hiding(user)
         return hiding.size, [*hiding[:2].tolist(), *hiding[-2:].tolist()]
 
     @remembered
     def _moments(self, user: int) -> Floats:
-        """What Chernoff's bound needs for a user's fetch probabilities w_j for users with hidden noisy labels, (2, S):
-        the S positive parameters s that it tries, and for each s the sum over j of ln E exp(-s · w_j · Bernoulli(α)).
+        """What Chernoff's bound needs for a user's row, (2, S): the S parameters s that it tries, and `_factors` for
+        each s.
         """
         hiding = self._hiding(user)
         strengths = _STRENGTHS / hiding[-1]
@@ -222,18 +206,17 @@ class Tails:
 
 @dataclass(frozen=True, eq=False)
 class TargetLevels:
-    """The bounds of `Levels` for one target, each level computed when it is first needed.
+    """The bounds of `Levels` for one target. Each level is computed when it is first needed.
 
-    Her fetchers come in groups. The users of a group have equal rows of fetch probabilities, so that all or none of
-    them are stray (see `_level`). A larger weight w, the probability of fetching from the target, gives a pair of laws
-    with larger divergences, so that weights may be rounded up.
+    Her fetchers come in groups. The users of a group have equal rows of fetch probabilities, so all or none of them are
+    stray (see `_level`). Weights may be rounded up, because a larger weight gives a pair with larger divergences.
 
     Args:
-        weights, rates, counts: (G,), for each group the weight w and the rate of each of its users, and how many users
-            it has.
+        weights, rates, counts: (G,), for each group the weight w and the rate of each user, and the number of users.
+            The rate is the probability that her submission arrives.
         flip_prob: α in [0, 1/2].
-        tails: (G, K), for each group and each level of `SHARES` the bound of `Tails` for the group's row without the
-            target; None if α is below `LEAST_FLIP`.
+        tails: (G, K), the bound of `Tails` for each group's row without the target, at each level of `SHARES`. None if
+            α is below `LEAST_FLIP`.
         copies: (G,), how many groups like this one there are, each with a row of its own.
     """
 
@@ -253,10 +236,8 @@ class TargetLevels:
 
     @cached_property
     def _exposures(self) -> Floats:
-        """For each of G groups of users with equal rows of fetch probabilities, the probability that at least one user
-        of the group submits the target's noisy label, (G,), rounded up; in the order of `weights`.
-
-        The bounds use this probability for groups whose users count as showing that label openly.
+        """For each of G groups, the probability that at least one of its users submits the target's noisy label,
+        rounded up.
         """
         with np.errstate(divide="ignore"):
             unseen = self.counts * np.log1p(-self.rates * np.minimum(self.weights, 1.0))
@@ -267,33 +248,24 @@ class TargetLevels:
         return any_of(self._exposures, self.copies)
 
     def all(self) -> Levels:
-        """The bound, from all levels together, of what is seen of the target's noisy label. The levels are thresholds τ
-        between 0.05 α and 0.95 α for a fetcher's probability of submitting a 1.
-        """
+        """The bound, from all levels together, of what is seen of the target's noisy label."""
         return self.some(range(len(SHARES)))
 
     def some(self, levels: Sequence[int]) -> Levels:
-        """The bound, from some thresholds τ together, of what is seen of the target's noisy label. It is never less
-        than the bound from all thresholds.
+        """The bound, from some levels together, of what is seen of the target's noisy label.
 
-        Let w be the probability that a user fetches the label. For one τ, users who may fetch the label and whose
-        probability of submitting a 1 is not between τ and 1-τ-w count as showing the label if they fetched it.
+        It is never less than the bound from all levels.
 
         Args:
-            levels: indices of the thresholds in `SHARES`, a list of shares of α from 0.05 to 0.95; τ is such a share
-            times α.
+            levels: indices of the levels in `SHARES`, a list of shares τ/α.
         """
         return Levels(self._exposure, tuple(bound for level in levels if (bound := self._level(level)) is not None))
 
     def best(self, ratio: float) -> tuple[int, ...]:
-        """Up to 8 thresholds τ that together bound the divergence HS_ratio nearly as well as all, chosen greedily.
-
-        A user who may fetch the target's label submits a 1 with a probability that is compared with τ. Each τ may give
-        a bound of what is seen of the label; the result is empty if none does.
+        """Up to 8 levels that together bound the divergence HS_ratio nearly as well as all levels, chosen greedily.
 
         Returns:
-            The indices of the thresholds in `SHARES`, a list of shares of α from 0.05 to 0.95; τ is such a share times
-            α.
+            The indices of the levels in `SHARES`, a list of shares τ/α. The result is empty if no level gives a bound.
         """
         chosen: tuple[int, ...] = ()
         within = {k: bound.law.divergence(ratio) for k in range(len(SHARES)) if (bound := self._level(k))}
@@ -306,22 +278,12 @@ class TargetLevels:
 
     @remembered
     def _level(self, level: int) -> LevelBound | None:
-        """The bound of what is seen of the target's noisy label that follows from one threshold τ. It is None if it
+        """The bound of what is seen of the target's noisy label that follows from one level τ, with index `level` in
+        `SHARES`.
+
+        A fetcher is stray if her p_i lies outside [τ, 1-τ-w]. Stray fetchers count as showing the target's noisy label
+        if they submit it. All other fetchers show no more than the three-point pair. The result is None if the bound
         would be little better than the probability that anybody submits the label, or if `tails` is None.
-
-        Fetchers are the users who may fetch from the target, and w is the probability that a given fetcher does. A
-        fetcher is stray if her probability of submitting a 1 is outside [τ, 1-τ-w]. Stray fetchers count as showing the
-        target's noisy label if they submit it. All other fetchers count as showing one of three outcomes, with
-        probabilities (τ, 1-2τ-w, τ+w) for one noisy label and in reverse order for the other. This is no less than what
-        they show.
-
-        Args:
-            level: the index of τ/α in `SHARES`, a list of shares from 0.05 to 0.95.
-
-        Returns:
-            The probability that a stray fetcher shows the label; the part of it that is due to fetchers who always
-            count as stray; a bound of the probability that at least one other fetcher is stray; and the law of the
-            privacy loss of all who are not stray.
         """
         if self.tails is None:
             return None
@@ -330,7 +292,7 @@ class TargetLevels:
         chance = np.minimum(1.0, 2.0 * self.tails[:, level])
         chance[2.0 * threshold + weights >= 1.0] = 1.0
         bounded = chance < 1.0
-        # Users of stray groups show the target's bit if they submit it.
+        # Users of stray groups show the target's label if they submit it.
         always = any_of(self._exposures[~bounded], copies[~bounded])
         stray = float((copies * chance)[bounded].sum()) * (1.0 + 1e-12)
         leak = always + float((copies * (self._exposures * chance))[bounded].sum()) * (1.0 + 1e-12)
@@ -364,11 +326,11 @@ class UserBound:
 
     Args:
         flip_prob: α in [0, 1/2].
-        met: probability that a coalition member fetched her noisy bit, or 1 if this bit is known or counts as known. If
-            a member did, only the bit's noise protects her.
-        ways: functions that each build a bound for the case that no member fetched her bit; each is called when first
-            needed, and the least bound counts.
-        levels: the bounds at the thresholds τ that the last way combines; if there is a way before it, the first way
+        met: probability that a coalition member fetched her noisy label. It is 1 if the label is known or counts as
+            known. If a member fetched the label, only its noise protects the user.
+        ways: functions that each build a bound for the case that no member fetched her label. Each is called when first
+            needed. The least bound counts.
+        levels: the bounds at the thresholds τ that the last way combines. If there is a way before it, the first way
             may combine a few of them.
         precision: largest relative error of ε, which is rounded up.
     """
@@ -393,15 +355,11 @@ class UserBound:
         return cross(lambda epsilon: not self.holds(epsilon, delta), self.flip_prob, precision=self.precision)[1]
 
     def best_levels(self, epsilon: float) -> tuple[int, ...]:
-        """A few thresholds τ that together nearly give the bound of δ(ε) from all thresholds; none if a bound that was
-        built between the first and the last one is better, if only one bound was built, or if there are no thresholds.
-
-        A user who may fetch the label submits a 1 with a probability that is compared with τ; each τ gives a bound of
-        what is seen of the label.
+        """A few levels τ that together nearly give the bound of δ(ε) from all levels.
 
         Returns:
-            The indices of the thresholds in `SHARES`, a list of shares of α from 0.05 to 0.95; τ is such a share times
-            α.
+            The indices of the levels in `SHARES`, a list of shares τ/α. The result is empty in three cases. There are
+            no levels. Only one bound was built. A bound that was built between the first and the last bound is better.
         """
         if self.levels is None:
             return ()
@@ -413,12 +371,11 @@ class UserBound:
         return self.levels.best(ratio)
 
     def _bounds(self, epsilon: float, delta: float | None = None) -> Iterator[float]:
-        """Yield upper bounds of δ(ε); the least of them counts. The first bound takes into account only the noise on
-        her label. Then follows one bound for each function in `ways`; each function builds a bound of what the
-        submissions show.
+        """Yield upper bounds of δ(ε). The least bound counts.
 
-        Each of the latter is an average over two cases: a coalition member fetched the noisy label, so that only the
-        label's noise protects her, or no member did.
+        The first bound takes only the noise on her label into account. Then each function in `ways` gives a bound of
+        what the submissions show. It is averaged over two cases: a coalition member fetched the noisy label, or no
+        member did. In the first case only the label's noise protects her.
 
         Args:
             delta: a δ with which the bounds will be compared. A yielded value may then be larger than the bound, but

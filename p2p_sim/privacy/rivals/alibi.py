@@ -1,10 +1,10 @@
 """ALIBI (Malek Esmaeili et al. 2021): Laplace noise on the one-hot label, then Bayes' rule.
 
-Changing the label moves the one-hot vector by 2 in L1 norm, so that noise of scale b costs ε = 2/b. The soft label, the
-posterior of the label, is a post-processing of the noisy vector. Let o be the noisy vector. Since
-|o_c| - |o_c - 1| = 2 clip(o_c, 0, 1) - 1 for each of the K classes c, the posterior of c under the prior π is
-proportional to π_c e^{ε clip(o_c, 0, 1)}. This takes O(K) operations for each label, not the O(K²) that the vector
-approximation paper counts. All this is for real numbers: the bounds say nothing about floating-point noise.
+Changing the label moves the one-hot vector by 2 in L1 norm. So noise of scale b costs ε = 2/b. Let o be the noisy
+vector. The soft label is the posterior of the label, and a post-processing of o. For each of the K classes c, |o_c| -
+|o_c - 1| = 2 clip(o_c, 0, 1) - 1. So the posterior of c under the prior π is proportional to π_c e^{ε clip(o_c, 0, 1)}.
+This takes O(K) operations for each label; the vector approximation paper counts O(K²). All this is for real numbers:
+the bounds say nothing about floating-point noise.
 """
 
 import math
@@ -67,7 +67,8 @@ def soft_labels(noisy: Floats, prior: Floats, noise_scale: float) -> Floats:
         prior: probabilities of the labels along the last axis, broadcast to the shape of `noisy`.
         noise_scale: b, above 0.
     """
-    # softmax of ε clip(o, 0, 1), times the prior; the largest entry is subtracted first, lest exponentials overflow
+    # Softmax of ε clip(o, 0, 1), times the prior. The largest entry is subtracted first, so that no exponential
+    # overflows.
     weights = np.clip(noisy, 0.0, 1.0)
     weights -= weights.max(axis=-1, keepdims=True)
     weights *= 2.0 / noise_scale
@@ -81,17 +82,17 @@ def laplace_advantage(noise_scale: float, num_classes: int) -> float:
     """Upper bound of an observer's advantage in guessing a label from its noisy vector, if labels are equally likely.
 
     The advantage is Pr[right] - 1/K. The best guess is the class with the largest entry. Let c be this entry, cut to
-    [0, 1]. The density of a vector under the guessed label is e^((2c-1)/b) times its density under pure noise. Under
-    pure noise, c has the distribution function F(x)^K for x below 1, where F(x) = 1 - e^(-x/b)/2. So
-    K Pr[right] = E e^((2c-1)/b) = e^(1/b) - ∫ (2/b) e^((2x-1)/b) F(x)^K dx over [0, 1], where E is the expectation
-    under pure noise. The integrand grows with x, so that its values at the left ends of intervals give an upper bound.
+    [0, 1]. The density of a vector under the guessed label is e^((2c-1)/b) times its density under pure noise. Let F(x)
+    = 1 - e^(-x/b)/2. Under pure noise, c has the distribution function F(x)^K for x below 1. Let E be the expectation
+    under pure noise. Then K Pr[right] = E e^((2c-1)/b) = e^(1/b) - ∫ (2/b) e^((2x-1)/b) F(x)^K dx over [0, 1]. The
+    integrand grows with x. So its values at the left ends of intervals give an upper bound.
 
     Args:
         noise_scale: b, above 0; num_classes: K, at least 2.
     """
     if noise_scale < 1e-2:  # the guess is nearly always right, and e^(1/b) could overflow
         return 1.0 - 1.0 / num_classes
-    # K Pr[right] by the upper sum; ε alone bounds it as well
+    # K Pr[right] by the upper sum. ε alone bounds it as well.
     x = np.linspace(0.0, 1.0, _STEPS, endpoint=False)
     inside = np.exp((2.0 * x - 1.0) / noise_scale) * (1.0 - np.exp(-x / noise_scale) / 2.0) ** num_classes
     right = math.exp(1.0 / noise_scale) - 2.0 / noise_scale * float(inside.mean())
@@ -103,8 +104,8 @@ def laplace_delta(noise_scale: float, epsilon: float) -> Bracket:
     """δ(ε) of one noisy vector, exact to rounding: 1 - e^{-s} (1 + s/2) with s = 1/b - ε/2; 0 from ε = 2/b on.
 
     The vector is the one-hot vector of a label plus Laplace noise of scale b on each entry. Between two labels only two
-    entries differ, each by 1, that is, by 1/b scales of the noise. δ(ε) grows with s, and the only rounding error of s
-    is that of 2/b - ε.
+    entries differ. Each differs by 1, which is 1/b scales of the noise. δ(ε) grows with s. Only the rounding of 2/b - ε
+    affects s.
 
     >>> round(laplace_delta(2.0, 0.0).upper, 6), laplace_delta(2.0, 1.0).upper < 1e-15
     (0.241837, True)
@@ -122,10 +123,10 @@ def laplace_delta(noise_scale: float, epsilon: float) -> Bracket:
 
 
 def _variation(shift: float) -> float:
-    """1 - e^{-s} (1 + s/2) for s = `shift`, at least 0: the total variation of two entries with Laplace noise if each
-    moves by s scales of the noise.
+    """The total variation 1 - e^{-s} (1 + s/2) of two entries with Laplace noise if each moves by s scales of the
+    noise.
 
-    δ(ε) of two entries that each move by m scales is this function at s = m - ε/2. The error is at most 10 rounding
-    errors, because subtracting (s/2) e^{-s} cancels at most half of 1 - e^{-s}.
+    s = `shift` is at least 0. If each entry moves by m scales, δ(ε) is this function at s = m - ε/2. The error is at
+    most 10 rounding errors, because subtracting (s/2) e^{-s} cancels at most half of 1 - e^{-s}.
     """
     return 1.0 if shift > 1e3 else -math.expm1(-shift) - shift / 2.0 * math.exp(-shift)

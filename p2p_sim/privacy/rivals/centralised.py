@@ -1,42 +1,43 @@
 """Accountant of a curator who resamples labels within a cluster, Algorithm 1 of the clustering paper.
 
-Each of n labels is replaced, with probability λ, by a draw from q̃, a noisy distribution of the cluster's K classes.
-q̃ is at least τ for each class.
+A cluster has n labels of K classes. q̃ is a noisy distribution of these classes, and at least τ for each class. The
+curator replaces each label, with probability λ, by a draw from q̃.
 
 **Pure ε.** One changed label moves the shares of two classes by 1/n each. With Laplace noise of scale σ/n on every
-share, q̃ costs 2/σ. Given q̃, the target's noisy label is a with probability λ q̃(a) + (1-λ) 1{her label is a}, and
-q̃(a) >= τ. Together ε <= 2/σ + ln(1 + (1-λ)/(λτ)). This is Theorem 1 with its first term doubled. If τ = 1/K, q̃ is
+share, q̃ costs 2/σ. Given q̃, the target's noisy label is a with probability λ q̃(a), plus 1-λ if a is her label. With
+q̃(a) >= τ, together ε <= 2/σ + ln(1 + (1-λ)/(λτ)). This is Theorem 1 with its first term doubled. If τ = 1/K, q̃ is
 uniform whatever the noise, and the first term is 0.
 
-**Events that attain the pure ε where q̃ is released.** Let the target hold label a in one world and b in the other. The
-ratio of an event is that of its probabilities in the two worlds. In both of the following events the noise on the
-shares of a and b lies in its exponential tail, on the side where the change costs 1/σ for each of the two shares:
+**Events that attain the pure ε if q̃ is released.** Let the target hold label a in one world and b in the other. The
+ratio of an event is its probability in the first world, divided by its probability in the second. In both of the
+following events the noise on the shares of a and b lies in its exponential tail. There the change costs 1/σ for each of
+the two shares.
 
-- corner: q̃ is τ everywhere except at a, because the noisy share of a is at least 1-(K-1)τ, and every other at most τ.
-  This event has ratio e^(2/σ) if the true share of a is at most 1-(K-1)τ and every other at least τ;
-- edge (K >= 3): q̃(b) = τ and τ < q̃(a) <= τ + x. This implies that b was clipped to τ and that the noisy share of a is
-  above τ. The event has ratio e^(2/σ) if the true share of a is at most τ and that of b at least τ. It happens, for
-  example, if the noisy share of b is at most τ, that of a is in (τ, τ + x], and that of a third class is at least
-  1-(K-1)τ.
+- Corner: q̃ is τ everywhere except at a. This happens if the noisy share of a is at least 1-(K-1)τ, and every other
+  noisy share at most τ. The ratio is e^(2/σ) if the true share of a is at most 1-(K-1)τ, and every other true share at
+  least τ.
+- Edge (K >= 3): q̃(b) = τ and τ < q̃(a) <= τ + x. Then b was clipped to τ, and the noisy share of a is above τ. The
+  ratio is e^(2/σ) if the true share of a is at most τ, and the true share of b at least τ. An example of the event: the
+  noisy share of b is at most τ, the noisy share of a is in (τ, τ + x], and a third noisy share is at least 1-(K-1)τ.
 
 Together with "her noisy label is a", either event has the log-ratio 2/σ + ln(1 + (1-λ)/(λ q̃(a))).
 
-Where q̃ is not released (bias correction β = 0), the learner sees the noisy labels alone. Then the randomness of these
-labels hides more: for two classes `resampled_counts` brackets δ(ε); for any number of classes `resampled_classes`
-bounds it from above.
+If q̃ is not released (bias correction β = 0), the learner sees the noisy labels alone. Then the randomness of these
+labels hides more. For two classes `resampled_counts` brackets δ(ε). For any number of classes `resampled_classes`
+bounds δ(ε) from above.
 
 **One resampled label together with the noisy shares** (`resampled_delta`). A changed label moves two shares by 1/n
-each, that is, by 1/σ scales of their Laplace noise. The δ(t) of the noisy shares, called Δ(t), is known exactly
+each, or 1/σ scales of their Laplace noise. Let Δ(t) be the δ(t) of the noisy shares, which is known exactly
 (`histograms.laplace_delta`). Clipping and renormalising are a post-processing.
 
 Given q̃, the target's noisy label is y with probability λ q̃(y), plus 1-λ if y is her own label. Because q̃ >= τ, the
-δ(t) of this label for t >= 0 is at most (1-λ) - (e^t - 1) λτ, or 0 if this is negative. This is the divergence of two
-laws on three outcomes: their probabilities are p = 1-λ+λτ, λτ and w = λ-2λτ in one world, and λτ, p and w in the other.
-This pair of laws is its own mirror image.
+δ(t) of this label for t >= 0 is at most max(0, (1-λ) - (e^t - 1) λτ). This is the divergence of two laws on three
+outcomes. Let p = 1-λ+λτ and w = λ-2λτ. The outcomes have probabilities p, λτ and w in one world, and λτ, p and w in the
+other. This pair of laws is its own mirror image.
 
-Given q̃, the others' noisy labels do not depend on the target's. So the product of the two pairs, one for the shares
-and one for the target's noisy label, dominates both together (adaptive composition; Zhu, Dong and Wang 2022, Theorem
-10). With l = ln(p/(λτ)),
+Given q̃, the others' noisy labels do not depend on the target's. So two pairs suffice: the pair for the shares, and the
+pair for the target's noisy label. Their product dominates both together (adaptive composition; Zhu, Dong and Wang 2022,
+Theorem 10). With l = ln(p/(λτ)),
 
     δ(ε) <= p Δ(ε-l) + λτ Δ(ε+l) + w Δ(ε),   where Δ(-t) = 1 - e^-t + e^-t Δ(t).
 """
@@ -72,8 +73,7 @@ _WIDTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 class ShareEvent(NamedTuple):
-    """An event of the noisy distribution q̃ whose probability changes by the factor e^(2/σ) between the target's labels
-    a and b; σ/n is the scale of the noise on each share of n users.
+    """An event of q̃ whose probability changes by the factor e^(2/σ) between the target's labels a and b.
 
     probability: its probability if the target holds a. least, most: bounds of q̃(a) in the event.
     """
@@ -94,8 +94,8 @@ class ClusterResampling(Accountant):
         noise_scale: σ in [0, ∞]; the Laplace noise on each share has scale σ/n.
         threshold: τ in [0, 1/K], the least noisy share.
         released: whether the learner gets the noisy distribution of the cluster (true if the bias correction β > 0).
-        counted: whether bounds for noisy labels alone take into account what the labels' own randomness hides; if not,
-            `epsilon` states the pure ε. It has no effect if `released` is True.
+        counted: whether bounds for noisy labels alone use what the labels' own randomness hides. If not, `epsilon`
+            states the pure ε. No effect if `released` is True.
     """
 
     requires = ANYWHERE
@@ -122,8 +122,7 @@ class ClusterResampling(Accountant):
     def pure_epsilon(self) -> float:
         """The pure ε, rounded up: 2/σ + ln(1 + (1-λ)/(λτ)), without the term 2/σ if τ = 1/K.
 
-        λ is the probability that a label is replaced, σ/n the scale of the noise on each share of n users, τ the least
-        noisy share, K the number of classes. The example has n, K, λ, σ, τ in this order.
+        The example has n, K, λ, σ, τ in this order.
 
         >>> round(ClusterResampling(100, 3, 0.9, 1.0, 0.1, True).pure_epsilon, 4)
         2.7472
@@ -132,47 +131,36 @@ class ClusterResampling(Accountant):
 
     @property
     def epsilon_paper(self) -> float:
-        """The ε that Theorem 1 of the clustering paper prints: 1/σ + ln(1 + (1-λ)/(λτ)). It is too small by 1/σ
-        unless τ = 1/K, where K is the number of classes.
+        """The ε that Theorem 1 of the clustering paper prints: 1/σ + ln(1 + (1-λ)/(λτ)).
 
-        λ is the probability that a label is replaced, σ/n the scale of the noise on each share of n users, τ the least
-        noisy share.
+        It is too small by 1/σ unless τ = 1/K.
         """
         return (1.0 / self.noise_scale if self.noise_scale > 0.0 else math.inf) + self._label_epsilon
 
     @property
     def _uniform(self) -> bool:
-        """Whether the noisy distribution of the cluster, from which labels are redrawn, is uniform whatever the noise:
-        its least share τ is 1/K for K classes.
-        """
+        """Whether q̃ is uniform whatever the noise: the least share τ is 1/K."""
         return self.threshold >= 1.0 / self.num_classes
 
     @property
     def _noise_epsilon(self) -> float:
-        """The pure ε of the cluster's noisy distribution of labels alone: 2/σ, or 0 if it is uniform whatever the
-        noise.
-
-        σ/n is the scale of the Laplace noise on each share of n users; a changed label moves two shares by 1/n. With
-        σ = 0 the result is infinite, unless the distribution is uniform.
-        """
+        """The pure ε of q̃ alone: 0 if q̃ is uniform whatever the noise, otherwise 2/σ (infinite if σ = 0)."""
         if self._uniform:
             return 0.0
         return 2.0 / self.noise_scale if self.noise_scale > 0.0 else math.inf
 
     @property
     def _laid_open(self) -> bool:
-        """Whether a label can be learned with certainty: labels are never replaced, or shares get no noise and are
-        released, and are not uniform whatever the noise.
+        """Whether a label can be learned with certainty.
+
+        This is so if labels are never replaced. It is also so if q̃ is released, depends on the labels, and has no
+        noise.
         """
         return self.resampling_prob == 0.0 or (self.released and self.noise_scale == 0.0 and not self._uniform)
 
     @property
     def _label_epsilon(self) -> float:
-        """The pure ε of the noisy labels, given the noisy distribution from which they are redrawn:
-        ln(1 + (1-λ)/(λτ)).
-
-        λ is the probability that a label is redrawn, τ the least share of the noisy distribution.
-        """
+        """The pure ε of the noisy labels, given q̃: ln(1 + (1-λ)/(λτ))."""
         if self.resampling_prob == 1.0:
             return 0.0
         least = self.resampling_prob * self.threshold
@@ -188,8 +176,8 @@ class ClusterResampling(Accountant):
             return Bracket(1.0, 1.0)
         if epsilon > LARGEST_EPSILON:  # e^ε is not formed: δ is no larger than at 700
             return Bracket(0.0, self.delta(LARGEST_EPSILON).upper)
-        # two bounds that hold whatever is released: of any mechanism with this pure ε, and of shares and labels
-        # together
+        # Two bounds hold whatever is released. The first holds for any mechanism with this pure ε, the second for
+        # shares and labels together.
         noise = math.inf if self._uniform else self.noise_scale
         upper = min(
             -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * (1.0 + 1e-12),
@@ -205,8 +193,9 @@ class ClusterResampling(Accountant):
         return Bracket(self._attained_delta(epsilon), min(1.0, upper))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Bounds of ε at δ in (0, 1). The upper bound is the pure ε, or a smaller ε if the learner sees noisy labels
-        alone.
+        """Bounds of ε at δ in (0, 1).
+
+        The upper bound is the pure ε, or a smaller ε if the learner sees noisy labels alone.
         """
         check_delta(delta)
         pure, basis = self.pure_epsilon, PURE
@@ -216,7 +205,7 @@ class ClusterResampling(Accountant):
             bracket, basis = _bisected(self, delta), COUNTED
         elif self._bounded and (least := _bisected(self, delta).upper) < pure:
             bracket, basis = Bracket(min(self._attained_epsilon(delta), least), least), COUNTED
-        else:  # the pure ε; for noisy labels alone a smaller ε would be computed in a smaller cluster
+        else:  # the pure ε; noisy labels alone would get a smaller ε in a smaller cluster
             bracket = Bracket(min(self._attained_epsilon(delta), pure), pure)
             if self._labels_alone and not self._bounded:
                 basis = f"{PURE}; what the noise of the labels adds is not computed at this size"
@@ -232,30 +221,28 @@ class ClusterResampling(Accountant):
 
     @property
     def _labels_alone(self) -> bool:
-        """Whether the learner sees the noisy labels without the noisy distribution from which they are redrawn, and the
-        bounds use that the redrawn labels are random too. False if a label can be learned with certainty, or if the
-        noisy distribution is uniform whatever the noise.
+        """Whether the learner sees the noisy labels without q̃, and bounds use the randomness of these labels.
+
+        It is False if a label can be learned with certainty, or if q̃ is uniform whatever the noise.
         """
         return self.counted and not (self.released or self._laid_open or self._uniform)
 
     @property
     def _bounded(self) -> bool:
-        """Whether an upper bound of δ(ε) better than that of the pure ε is computed for the noisy labels alone, for any
-        number of classes. This bound takes into account that the other users' noisy labels are random too.
+        """Whether the noisy labels alone get an upper bound of δ(ε) below the bound of the pure ε, for any number of
+        classes.
 
-        It is used if the noisy distribution of the cluster is not released, the bounds for two classes (`_countable`)
-        do not apply, the least share τ is at least 1e-9, and there are at most 131,072 users.
+        It is used if `_labels_alone` is True, `_countable` is False, τ is at least 1e-9, and there are at most 131,072
+        users.
         """
         alone = self._labels_alone and not self._countable
         return alone and self.threshold >= LEAST_THRESHOLD and self.cluster_size <= LARGEST_CLUSTER
 
     @property
     def _countable(self) -> bool:
-        """Whether both a lower and an upper bound of δ(ε) are computed for the noisy labels alone, from the law of how
-        many of them are 1.
+        """Whether both bounds of δ(ε) are computed for the noisy labels alone, from the law of how many of them are 1.
 
-        They are computed for two classes if the noisy distribution of the cluster is not released and the computation
-        takes a few seconds at most.
+        This needs two classes, a q̃ that is not released, and a computation of a few seconds at most.
         """
         return (
             self._labels_alone
@@ -266,13 +253,13 @@ class ClusterResampling(Accountant):
     def _attained_delta(self, epsilon: float) -> float:
         """A lower bound of δ(ε); 0 if q̃ is neither released nor uniform.
 
-        q̃ is the noisy distribution of the cluster's labels, from which labels are redrawn. Some events combine q̃ with
-        the target's noisy label; let P and P' be the probabilities of such an event for two of her labels. The bound is
-        the largest excess P - e^ε P' of these events. For two classes it is at least the bound that follows from bins
-        of the released share of label 1.
+        Let P and P' be the probabilities of an event of `_events`, together with the target's noisy label, for two of
+        her labels. The bound is the largest excess P - e^ε P' of these events. For two classes the bound from bins of
+        the released share of label 1 also counts.
         """
         lam, excess = self.resampling_prob, math.expm1(epsilon - self._noise_epsilon)
-        # for an event together with the noisy label a: p (1-λ - (e^(ε-2/σ) - 1) λ q̃(a)), at the worse end of q̃(a)
+        # For an event together with the noisy label a, the value is p (1-λ - (e^(ε-2/σ) - 1) λ q̃(a)), at the worse end
+        # of q̃(a).
         values = (
             event.probability * (1.0 - lam - excess * lam * (event.most if excess > 0.0 else event.least))
             for event in self._events()
@@ -286,18 +273,16 @@ class ClusterResampling(Accountant):
     def _binned(self) -> bool:
         """Whether a lower bound of δ(ε) is also computed from intervals (bins) of the released noisy share of label 1.
 
-        It is computed for two classes and at least two users, if the noisy distribution is released and depends on the
-        labels, and the scale of the noise is positive and finite.
+        This needs two classes and at least two users. q̃ must be released and depend on the labels. The scale of the
+        noise must be positive and finite.
         """
         two_of_many = self.num_classes == 2 and self.cluster_size > 1
         return two_of_many and self.released and not self._uniform and 0.0 < self.noise_scale < math.inf
 
     def _attained_epsilon(self, delta: float) -> float:
-        """A lower bound of ε at δ; 0 if q̃, the noisy distribution from which labels are redrawn, is neither released
-        nor uniform.
+        """A lower bound of ε at δ; 0 if q̃ is neither released nor uniform.
 
-        It is the larger of two: that of the best of some events of q̃ and the target's noisy label, and that of
-        intervals (bins) of the released share of label 1.
+        It is the larger of two bounds: `_explicit_epsilon`, and the bound from bins of the released share of label 1.
         """
         explicit = self._explicit_epsilon(delta)
         if not self._binned or explicit >= LARGEST_EPSILON or self._attained_delta(explicit) <= delta:
@@ -306,11 +291,11 @@ class ClusterResampling(Accountant):
         return bisect(lambda epsilon: self._attained_delta(epsilon) > delta, explicit, top, _PRECISION).above
 
     def _explicit_epsilon(self, delta: float) -> float:
-        """A lower bound of ε at δ by a formula, the largest of those for some events of q̃ together with the target's
-        noisy label; 0 if there are no such events.
+        """A lower bound of ε at δ by a formula, the largest over some events of q̃ together with the target's noisy
+        label.
 
-        q̃ is the noisy distribution of the cluster's labels, from which labels are redrawn. The formula gives the ε at
-        which P - e^ε P' falls to δ, where P and P' are the event's probabilities for two labels of the target.
+        The formula gives the ε at which P - e^ε P' falls to δ. P and P' are the event's probabilities for two labels of
+        the target. The result is 0 if there are no such events.
         """
         lam, best = self.resampling_prob, 0.0
         for event in self._events():
@@ -325,11 +310,9 @@ class ClusterResampling(Accountant):
     def _events(self) -> Iterator[ShareEvent]:
         """Yield events of q̃ that are e^(2/σ) times as likely under one of the target's labels as under another.
 
-        q̃ is the noisy distribution from which a curator redraws labels, at least τ for each class; σ/n is the scale of
-        the noise on each share of n users. If q̃ is released, the events are the corner and, for three or more classes,
-        the edges, as far as there are enough users for them. In the corner, q̃ is τ at all classes but one. At an edge,
-        q̃ is τ at one class and little above τ at another. If q̃ is uniform whatever the noise, the only event is the
-        one that always happens, with factor 1 in place of e^(2/σ). Otherwise there is none.
+        If q̃ is released, the events are the corner and, for three or more classes, the edges. They need enough users.
+        If q̃ is uniform whatever the noise, the only event is the one that always happens, with factor 1 in place of
+        e^(2/σ). Otherwise there is none.
         """
         n, k, tau, sigma = self.cluster_size, self.num_classes, self.threshold, self.noise_scale
         if self._uniform:  # q̃ is known, released or not
@@ -359,7 +342,7 @@ def _bisected(resampling: ClusterResampling, delta: float) -> Bracket:
     """Bounds of ε at δ by bisection of δ(ε), at most the pure ε, stored on disk.
 
     The upper bound of ε follows from the upper bound of δ(ε). The lower bound of ε follows from the lower bound of δ(ε)
-    if there are two classes, noisy labels alone are seen, and the cluster is not too large; otherwise it is 0.
+    if `_countable` is True. Otherwise it is 0.
 
     Args:
         resampling: the accountant. delta: δ in (0, 1).
@@ -402,9 +385,9 @@ def _shares_delta(moved: float, epsilon: float) -> float:
     """δ(ε) of two shares with Laplace noise, each of which a changed label moves by half of `moved`.
 
     Args:
-        moved: by how much both shares together move, in scales of the noise, at least 0; if infinite, δ is 1 for every
-        ε of at least 0. epsilon: ε, which may be infinite. It may be negative, since another privacy loss is subtracted
-        from the ε that is asked for; then δ(ε) = 1 - e^ε + e^ε δ(-ε).
+        moved: by how much both shares together move, in scales of the noise, at least 0. If infinite, δ is 1 for every
+            ε of at least 0.
+        epsilon: ε, which may be infinite or negative. For a negative ε, δ(ε) = 1 - e^ε + e^ε δ(-ε).
     """
     if epsilon < 0.0:
         return -math.expm1(epsilon) + math.exp(epsilon) * _shares_delta(moved, -epsilon)

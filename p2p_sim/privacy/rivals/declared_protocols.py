@@ -1,18 +1,18 @@
 """Accountants of protocols that declare the law of what the learner sees, given a cluster's noisy labels.
 
-**A law of submissions.** Let N of a cluster's n noisy labels be ones. A protocol may declare that each submission is
-then a one with probability g(N/n), independently of all others and of who submits. A user submits at most once, with
-probability θ, whatever the labels are. The function g does not decrease, and g(1-p) = 1 - g(p). The proofs of
-`majority_kernel` use no more than this, so that the brackets of `MajorityCluster` hold for every such g.
+**A law of submissions.** Let N of a cluster's n noisy labels be ones. A protocol may declare that each submission is a
+one with probability g(N/n). Then submissions are independent of each other and of who submits. A user submits at most
+once. She submits with probability θ, whatever the labels are. The function g does not decrease, and g(1-p) = 1 - g(p).
+The proofs of `majority_kernel` use no more than this. So the bounds of `MajorityCluster` hold for every such g.
 
-**Symmetry.** A protocol may declare only this: if the noisy labels of a cluster are permuted, the law of what the
-learner sees does not change. Then the learner's view can be drawn from the noisy labels in random order, so that it is
-a post-processing of what a shuffler releases.
+**Symmetry.** A protocol may declare only this: a permutation of a cluster's noisy labels does not change the law of
+what the learner sees. Then the learner sees a post-processing of the noisy labels in random order, which a shuffler
+releases.
 
 **Walks** (`ShuffledByWalks`). Noisy labels walk on an overlay (the graph of who may ask whom) before they are
-submitted. If walks ended at uniformly distributed users, the protocol would be symmetric. Let D be the sum, over the
-walks, of the distance (in total variation) between the law of the user at whom the walk ends and the uniform law. These
-distances add (1 + e^ε) D to δ(ε).
+submitted. The protocol would be symmetric if every walk ended at a uniformly random user. The distance of a walk is the
+total variation between the law of its last user and the uniform law. Let D be the sum of the distances of all walks.
+Then the bound of δ(ε) for a shuffler grows by (1 + e^ε) D.
 """
 
 from collections.abc import Callable
@@ -30,9 +30,9 @@ from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
 from p2p_sim.privacy.where_bounds_hold import PLURALITY
 
 LARGEST_CLUSTER = 2_048
-"""Largest cluster for which g is tabulated; larger clusters get the bound for shuffled labels."""
+"""Largest cluster for which g is tabulated. Larger clusters get the bound for shuffled labels."""
 _ODD = 1e-9
-"""Largest difference of g(p) + g(1-p) from 1 that counts as rounding and is allowed."""
+"""Largest difference between g(p) + g(1-p) and 1 that counts as rounding."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,8 @@ class SubmissionLaw:
     def fault(self) -> str | None:
         """Why the declared law is not allowed, in words; None if it is allowed.
 
-        The law gives the probability of submitting a one as a function of the share of noisy labels that are one. It
-        must be a probability, must not decrease, and ones(1 - share) must be 1 - ones(share). This is checked at 201
-        shares from 0 to 1. The sampling rate must be above 0 and at most 1.
+        `ones` must give a probability and must not decrease, and ones(1 - share) must be 1 - ones(share). This is
+        checked at 201 shares from 0 to 1. The sampling rate must be above 0 and at most 1.
         """
         if not 0.0 < self.sampling_rate <= 1.0:
             return f"sampling_rate must be above 0 and at most 1, not {self.sampling_rate}"
@@ -64,11 +63,9 @@ class SubmissionLaw:
         return "ones(1 - share) must be 1 - ones(share)" if odd else None
 
     def table(self, size: int) -> tuple[float, ...]:
-        """g(x/n) for x = 0..n/2 ones among the noisy labels of n = `size` users; g is the probability that a submission
-        is a one.
+        """g(x/n) for x = 0..n/2 ones among n = `size` noisy labels. g is the probability of submitting a one.
 
-        Values are limited to [0, 1/2]. A value that is below the value before it is raised to the value before it, so
-        that rounding errors do not make g decrease.
+        Values are limited to [0, 1/2]. A running maximum removes any decrease that comes from rounding.
         """
         values = [min(float(self.ones(x / size)), 0.5) for x in range(size // 2 + 1)]
         return tuple(np.maximum.accumulate(np.maximum(values, 0.0)).tolist())
@@ -76,10 +73,9 @@ class SubmissionLaw:
 
 @dataclass(frozen=True)
 class DeclaredKernel(SmoothKernel):
-    """The kernel of a declared law: the probability g(x/S) that a submission is a one, given that x of the noisy labels
-    of S sources are ones.
+    """The kernel of a declared law: the probability g(x/S) of submitting a one if x of S noisy labels are ones.
 
-    sources: S. lower: (S//2 + 1,), g(x/S) for x up to S/2, taken as exact; g(1-p) = 1 - g(p) gives the other values.
+    sources: S. lower: (S//2 + 1,), g(x/S) for x up to S/2, taken as exact. The rule g(1-p) = 1 - g(p) gives the rest.
     """
 
     sources: int
@@ -105,12 +101,10 @@ class DeclaredKernel(SmoothKernel):
         return Shares(self._ones[index], self._ones[self.sources - index])
 
     def slope(self, p: float) -> float:
-        """An approximation, above 0, of the derivative g'(p): a difference quotient of the tabulated values at p - 1/S
-        and p + 1/S.
+        """An approximation, above 0, of the derivative g'(p): the difference quotient between p - 1/S and p + 1/S.
 
-        g is the probability that a submission is a one, as a function of the share p of noisy labels that are one; S is
-        the number of noisy labels. The approximation only gives the search for the data set with the largest δ(ε) a
-        good start, so that its error does not affect any bound.
+        g(p) is the probability of submitting a one if the share p of the S noisy labels is one. The approximation only
+        guides a search for the worst data set, and its error affects no bound.
         """
         step = 1.0 / self.sources
         [low, high], _ = self.shares(np.clip([p - step, p + step], 0.0, 1.0), 1)
@@ -139,7 +133,7 @@ class DeclaredProtocol(Accountant):
     """Privacy of one user's label against the learner in one cluster of users who follow a declared protocol.
 
     Args:
-        cluster_size: n, 2 to 1,000,000. flip_prob: α. num_classes: K.
+        cluster_size: n, 2 to 1,000,000. flip_prob: α, the probability of a label flip. num_classes: K.
         law: the law of submissions, for two classes; None: the protocol declares only that it is symmetric.
     """
 
@@ -153,8 +147,8 @@ class DeclaredProtocol(Accountant):
 
     @cached_property
     def model(self) -> Accountant:
-        """The accountant that is used: that of the declared law if there is one, for two classes, up to 2,048 users
-        and α of at least 1e-300; else that of shuffled labels.
+        """The accountant that is used. The declared law is used for two classes, up to 2,048 users and α of at least
+        1e-300. Otherwise the bound for shuffled labels is used.
         """
         n, law = self.cluster_size, self.law
         if law is None or self.num_classes > 2 or n > LARGEST_CLUSTER or self.flip_prob < LEAST:
@@ -163,7 +157,7 @@ class DeclaredProtocol(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
+        """ε₀, the pure ε of one noisy label."""
         return self.model.pure_epsilon
 
     @property
@@ -172,7 +166,7 @@ class DeclaredProtocol(Accountant):
         return self.model.basis if isinstance(self.model, _ByLaw) else "declared symmetric: bound for shuffled labels"
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε). The declared law attains the lower bound; if that law is not used, the lower bound is 0."""
+        """Bounds of δ(ε). If the declared law is used, it attains the lower bound. Otherwise the lower bound is 0."""
         bracket = self.model.delta(epsilon)
         return bracket if isinstance(self.model, _ByLaw) else Bracket(0.0, bracket.upper)
 
@@ -187,8 +181,8 @@ class DeclaredProtocol(Accountant):
 class ShuffledByWalks(Accountant):
     """Privacy of one user's label against the learner where noisy labels walk on an overlay before they are submitted.
 
-    distance: D, the sum over the cluster's walks of the total variation between the law of the user at whom the walk
-    ends and the uniform law. Other arguments are those of `ShuffledResponse`.
+    distance: D, the sum of the distances of the cluster's walks. The distance of a walk is the total variation between
+    the law of its last user and the uniform law. `ShuffledResponse` explains the other arguments.
     """
 
     requires = PLURALITY
@@ -202,7 +196,7 @@ class ShuffledByWalks(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
+        """ε₀, the pure ε of one noisy label."""
         return self._shuffled.pure_epsilon
 
     @property
@@ -210,11 +204,10 @@ class ShuffledByWalks(Accountant):
         return ShuffledResponse(self.cluster_size, self.flip_prob, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """A bracket of δ(ε): its upper value is that of shuffled labels plus (1 + e^ε) D, at most 1; its lower value is
-        0. If ε is at least ε₀, the ε of the noise on a label, both are 0.
+        """Bounds of δ(ε). The upper bound is the bound for shuffled labels plus (1 + e^ε) D, at most 1. The lower bound
+        is 0. If ε is at least ε₀, the pure ε of one noisy label, both bounds are 0.
 
-        Each of the cluster's noisy labels walks from user to user before it is submitted. D (`distance`) is the sum
-        over these walks of the total variation between the law of the user at whom the walk ends and the uniform law.
+        D is `distance`: how far the ends of the cluster's walks are from uniformly random users.
         """
         if epsilon >= self.pure_epsilon:
             return Bracket(0.0, 0.0)

@@ -1,22 +1,23 @@
 """Privacy of noisy votes and counts over the cells of a partition (Bousquet et al. 2022, *Private Bayes consistency*).
 
-Neighbouring data sets differ in one of n examples, which is *replaced* (adjacency "example"; n is public), or in one
-label (adjacency "label").
+Neighbouring data sets have the same public number n of examples. With adjacency "example", one example is *replaced*.
+With adjacency "label", one label differs.
 
-*Votes.* Every cell, also an empty one, releases the sum of y_i - 1/2 over its examples' labels y_i in {0, 1}, with
-Laplace noise of scale 1/ε. A replaced example moves two cells by 1/2, or one cell by 1. A changed label moves one cell
-by 1. So the L1 sensitivity is 1. The density ratio is e^ε at values beyond both true sums, so that no smaller ε holds.
-Uncentred sums Σ y_i have sensitivity 2.
+*Votes.* An example in a cell has a label y_i in {0, 1}. Every cell, also an empty one, releases the sum of its
+y_i - 1/2 with Laplace noise of scale 1/ε. A replaced example moves two cells by 1/2, or one cell by 1. A changed label
+moves one cell by 1. So the L1 sensitivity is 1. The density ratio is e^ε at values beyond both true sums, so no smaller
+ε holds. Uncentred sums Σ y_i have sensitivity 2.
 
 *Stability-based histogram.* Only non-empty cells get noise, of scale 2/ε. A cell is kept if its noisy count is at least
-T = (2/ε) ln(2/δ) + 1. A replaced example lowers one count by one and raises another. If both cells stay non-empty, the
-density ratio of each cell is at most e^(ε/2), and that of both together at most e^ε. A cell with one example is kept
-with probability Pr[1 + Lap(2/ε) >= T] = δ/4, and never without the example. Let P be the law with the example and Q the
-law without it. The excess of P over e^ε Q is at most δ/4, since all else has a ratio of at most e^(ε/2). The excess of
-Q over e^ε P is at most 1 - e^(ε/2) (1 - δ/4) <= δ/4. So δ(ε) = δ/4 exactly. If δ < 1/2, the printed threshold exceeds
-the one that (ε, δ) needs by (2/ε) ln 4. For a lower bound, let two counts be at least T. The event that one count is
-seen at its larger value or above, and the other at its smaller value or below, has probability 1/4 in one world and
-e^-ε/4 in the other. So the histogram is not (ε*, δ)-private for any ε* below ε + ln(1 - 4δ).
+T = (2/ε) ln(2/δ) + 1. A replaced example lowers one count by one and raises another. Suppose that both cells stay
+non-empty. Then the density ratio is at most e^(ε/2) for each cell, and at most e^ε for both together. Now suppose that
+the example is alone in a cell. The cell is kept with probability Pr[1 + Lap(2/ε) >= T] = δ/4, and never without the
+example. Let P be the law with the example and Q the law without it. All else has a ratio of at most e^(ε/2). So the
+excess of P over e^ε Q is at most δ/4. The excess of Q over e^ε P is at most 1 - e^(ε/2) (1 - δ/4) <= δ/4. So δ(ε) = δ/4
+exactly. If δ < 1/2, a threshold smaller than T by (2/ε) ln 4 would be enough for (ε, δ). A lower bound follows if both
+moved counts are at least T. Consider this event: the count that grew is seen at its larger value or above, and the
+other count at its smaller value or below. The event has probability 1/4 in one world and e^-ε/4 in the other. So the
+histogram is not (ε*, δ)-private for any ε* below ε + ln(1 - 4δ).
 """
 
 import math
@@ -41,14 +42,14 @@ DISJOINT = Condition("disjoint-samples", "nobody is in two of the samples (else 
 
 
 def vote_epsilon(epsilon: float, adjacency: Adjacency = "example") -> PrivacyBound:
-    """The privacy statement on centred votes with Laplace noise of scale 1/ε in every cell: they are exactly ε-private,
-    with δ = 0.
+    """The privacy statement on centred votes with Laplace noise of scale 1/ε in every cell: they are exactly ε-private.
 
-    Each cell of a partition of the features releases Σ (y - 1/2) over its examples with labels y of 0 or 1. See Theorem
-    3.1 of *Private Bayes consistency*.
+    Each cell of a partition of the features releases Σ (y - 1/2) over its examples with labels y of 0 or 1. δ is 0. See
+    Theorem 3.1 of *Private Bayes consistency*.
 
     Args:
-        epsilon: ε, above 0. adjacency: "example" (one is replaced), or "label" (one changes; features are public).
+        epsilon: ε, above 0. adjacency: "example" (one example is replaced) or "label" (one label changes, and features
+        are public).
 
     >>> vote_epsilon(0.5).epsilon_upper
     0.5
@@ -70,7 +71,7 @@ def laplace_delta(moved: float, epsilon: float, cells: int = 1) -> float:
     """The exact δ(ε), rounded up, of cells with Laplace noise if one example moves one or two of the cells.
 
     Args:
-        moved: by how many scales of the noise the cells move in all, above 0; each of two cells moves by half of it.
+        moved: the total move of the cells, in scales of the noise, above 0. Each of two cells moves by half of it.
         epsilon: ε, at least 0. cells: the number of moved cells, 1 or 2.
 
     >>> round(laplace_delta(1.0, 0.0), 6), round(laplace_delta(1.0, 0.0, cells=2), 6)
@@ -90,7 +91,7 @@ class NoisyVotes(Accountant):
     """Accountant of centred votes with Laplace noise of scale 1/ε in every cell, with the exact δ at every ε.
 
     Args:
-        parameter: ε of the noise, above 0: the noise has scale 1/ε.
+        parameter: ε of the noise, above 0.
         adjacency: "label" (a label changes, features are public) or "example" (an example is replaced).
 
     >>> from p2p_sim.privacy import advantage
@@ -108,25 +109,25 @@ class NoisyVotes(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of the bounds; for a replaced example also that n is public."""
+        """The conditions of the bounds. For a replaced example, n must be public, too."""
         return (ONE_DRAW, IDEAL, PUBLIC_CELLS, *((REPLACED,) if self.adjacency == "example" else ()))
 
     @property
     def pure_epsilon(self) -> float:
-        """The pure ε of the votes: `parameter`, because the noise has scale 1/ε and the votes have L1 sensitivity 1."""
+        """The pure ε of the votes: `parameter`. The noise has scale 1/ε, and the votes have L1 sensitivity 1."""
         return self.parameter
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ at t = `epsilon`, which differ by rounding alone: 1 - e^((t-ε)/2), or 0 from t = ε on.
+        """Bounds of δ at t = `epsilon`: 1 - e^((t-ε)/2) if t is below ε, else 0. The bounds differ by rounding alone.
 
-        The noise has scale 1/ε. The worst case is one cell that moves by 1; two cells that move by 1/2 cost less.
+        The noise has scale 1/ε. The worst case is one cell that moves by 1. Two cells that move by 1/2 cost less.
         """
         check_epsilon(epsilon)
         upper = laplace_delta(self.parameter, epsilon)
         return Bracket(max(0.0, upper * (1.0 - 2e-12) - 2e-15), upper)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """The ε at δ in (0, 1), exact up to rounding: max(0, ε + 2 ln(1-δ)) for noise of scale 1/ε."""
+        """The ε at δ in (0, 1): max(0, ε + 2 ln(1-δ)) for noise of scale 1/ε, exact up to rounding."""
         check_delta(delta)
         exact = max(0.0, self.parameter + 2.0 * math.log1p(-delta))
         return PrivacyBound(
@@ -154,9 +155,9 @@ def stability_threshold(epsilon: float, delta: float) -> float:
 def counts_epsilon(epsilon: float, delta: float, histograms: int = 1, num_rows: float = math.inf) -> PrivacyBound:
     """The statement that k stability-based histograms of the same examples are (kε, kδ)-private, by composition.
 
-    See Theorem 2.4, and Theorem A.14 for two histograms. T is the `stability_threshold`. If n rows can fill two cells
-    of T examples each, the histograms are not (ε*, kδ)-private for any ε* below kε + ln(1 - 4^k kδ), the lower bound of
-    the result. With fewer rows, or if 4^k kδ is at least 1, the lower bound is 0.
+    See Theorem 2.4, and Theorem A.14 for two histograms. T is the `stability_threshold`. Suppose that n rows can fill
+    two cells of T examples each. Then the histograms are not (ε*, kδ)-private for any ε* below the lower bound
+    kε + ln(1 - 4^k kδ). With fewer rows, or if 4^k kδ is at least 1, the lower bound is 0.
 
     Args:
         epsilon, delta: parameters of one histogram: ε above 0, δ in (0, 1). histograms: k, at least 1.
@@ -182,12 +183,12 @@ def counts_epsilon(epsilon: float, delta: float, histograms: int = 1, num_rows: 
 @dataclass(frozen=True)
 class StatedCounts(OnePoint):
     """Accountant of one statement on ε at one δ, such as `counts_epsilon`. The statement's ε is the upper bound at this
-    δ and every larger one; at a smaller δ the upper bound is infinite.
+    δ and every larger δ. At a smaller δ the upper bound is infinite.
     """
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Bounds of ε at δ. The upper bound is the statement's if δ is at least the statement's δ, else infinite. The
-        lower bound is the statement's if δ is at most the statement's δ, else 0.
+        """Bounds of ε at δ. The stated upper bound holds from the stated δ on; at a smaller δ the upper bound is
+        infinite. The stated lower bound holds up to the stated δ; at a larger δ the lower bound is 0.
         """
         bound = self.stated
         upper = bound.epsilon_upper if delta >= bound.delta * (1.0 - 1e-12) else math.inf
@@ -198,10 +199,10 @@ class StatedCounts(OnePoint):
 def choice_epsilon(epsilon: float) -> PrivacyBound:
     """The statement on the exponential mechanism, which draws a hypothesis with probability ∝ exp(-ε errors / 2).
 
-    A replaced example or a changed label moves every hypothesis's number of errors by at most 1, so that the draw is
-    ε-private. The odds of two hypotheses that differ on an example change by the factor e^ε when the example's label
-    changes. So the probability of one of them changes by a factor of at least e^(ε/2), and the draw is not ε*-private
-    for any ε* below ε/2.
+    A replaced example or a changed label moves every hypothesis's number of errors by at most 1. So the draw is
+    ε-private. Take two hypotheses that differ on one example. The odds of the two change by the factor e^ε when the
+    label of this example changes. So the probability of at least one hypothesis changes by a factor of e^(ε/2) or more.
+    Hence the draw is not ε*-private for any ε* below ε/2.
 
     Args:
         epsilon: ε, above 0.
@@ -221,9 +222,9 @@ def choice_epsilon(epsilon: float) -> PrivacyBound:
 def choice_delta(epsilon: float, at: float) -> float:
     """δ(at) of the exponential mechanism with parameter ε, exact in the worst case and rounded up.
 
-    The largest and the smallest privacy loss differ by at most ε, so that δ is at most
-    (1 - e^((at-ε)/2))²/(1 - e^-ε). Two groups of hypotheses of suitable sizes attain this value (Dong, Durfee and
-    Rogers 2020, Optimal differential privacy composition for exponential mechanisms).
+    The largest and the smallest privacy loss differ by at most ε. So δ is at most (1 - e^((at-ε)/2))²/(1 - e^-ε). Two
+    groups of hypotheses of suitable sizes attain this value (Dong, Durfee and Rogers 2020, Optimal differential privacy
+    composition for exponential mechanisms).
 
     Args:
         epsilon: ε of the choice, above 0. at: the ε at which δ is asked for, at least 0.
@@ -240,7 +241,7 @@ def disjoint(parts: Sequence[PrivacyBound]) -> PrivacyBound:
     """The bound of several releases about different people: the largest ε and the largest δ of their bounds.
 
     Args:
-        parts: at least one bound, all for one observer and adjacency; later releases may depend on earlier ones.
+        parts: at least one bound. All have the same observer and adjacency. Later releases may depend on earlier ones.
 
     Raises:
         ValueError: there are no parts, or their observers or adjacencies differ.

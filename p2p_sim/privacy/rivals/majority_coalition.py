@@ -1,23 +1,24 @@
 """Accountant against a coalition with the learner, if users submit the majority of several peers' noisy labels.
 
 Of n users, c are members of the coalition. In each of R rounds each member sends k requests; k may be random. The
-members know whom they asked and what they got, who asked them, their own noisy labels, and all submissions.
+members know all their own requests and answers, and who asked a member. The members also know their own noisy labels
+and all submissions.
 
-- With probability q = 1 - (E (1-1/n)^k)^(cR) at least one member asked the target. Then the members have the target's
-  noisy label itself, and δ(ε) is that of the noise alone.
-- Otherwise the members know the noisy labels of F other users, who are distinct and drawn uniformly. A request of a
-  user who is not a member goes to a user whose noisy label is known, or to a user drawn uniformly from the remaining
-  n-c-F users. So all that members see beyond the known labels follows from the noisy labels of the remaining users in
-  random order, the target's among them: it is a post-processing of what a shuffler would release of these users.
+- With probability q = 1 - (E (1-1/n)^k)^(cR) at least one member asked the target. Then the members know the target's
+  noisy label, and δ(ε) is the δ_noise(ε) of the noise alone.
+- Otherwise the members know the noisy labels of F other users, who are distinct and drawn uniformly. That leaves n-c-F
+  users, including the target. Each request of an honest user goes to a user with a known label or to a uniformly random
+  user of these n-c-F. So the rest of what members see is a post-processing of the n-c-F noisy labels in random order,
+  which a shuffler would release.
 
-Neither whether the target was asked nor who the F users are depends on labels. Hockey-stick divergences are jointly
+Labels affect neither whether a member asked the target nor who the F users are. Hockey-stick divergences are jointly
 convex. So
 
     q δ_noise(ε)  <=  δ(ε)  <=  q δ_noise(ε) + (1-q) E δ_shuffled(ε; n-c-F).
 
-The lower bound is what members learn by asking the target. The upper bound holds for any number of classes, any
-sampling rate and any rule by which a submission follows from the peers' noisy labels. At a δ well below q the ε of both
-bounds is about ε₀, the ε of the noise on a label alone.
+The lower bound is what members learn by asking the target. The upper bound holds for any number of classes and any
+sampling rate. Any rule may compute a submission from the peers' noisy labels. If δ is well below q, both bounds of ε
+are about ε₀, the pure ε of one noisy label.
 """
 
 from dataclasses import dataclass
@@ -33,8 +34,9 @@ from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
 from p2p_sim.privacy.where_bounds_hold import PLURALITY_INSIDERS
 
 AVERAGED, MOST_REQUESTS = 64, 1_000
-"""Largest cluster and largest number of members' requests for which the bound averages over F, the number of other
-users whose noisy labels members know; otherwise it takes the largest F."""
+"""Largest cluster and largest number of members' requests for which the bound averages over F. Otherwise the bound
+takes the largest F. F is the number of other users whose noisy labels members know.
+"""
 _ROUNDING = 1e-11
 """Bound of the relative error of q and of the law of F: about 4 · 2^-53 for each of at most 1,000 requests."""
 
@@ -45,7 +47,7 @@ class MajorityCoalition(Accountant):
 
     Args:
         cluster_size: n, the number of users in the cluster, 2 to 1,000,000.
-        flip_prob: α, 0 or in [1e-300, (K-1)/K].
+        flip_prob: α, the probability of a label flip, 0 or in [1e-300, (K-1)/K].
         members: c, the number of members, from 1 to n-1.
         peers: k, how many peers a user asks, odd and up to 41; or the probability of each k.
         num_classes: K, at least 2.
@@ -72,15 +74,15 @@ class MajorityCoalition(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
+        """ε₀, the pure ε of one noisy label."""
         return local_epsilon(self.flip_prob, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε): the largest hockey-stick divergence over all data sets of the cluster's labels, if one user's
-        label changes. The members of the coalition are chosen beforehand.
+        """Bounds of δ(ε): the largest hockey-stick divergence over all data sets of the cluster, if one user's label
+        changes.
 
-        The members are c of the n users, and the target is not one of them. The lower bound is what they learn if one
-        of them asks the target.
+        The c members of the coalition are chosen beforehand, and the target is not a member. The lower bound is what
+        members learn if a member asks the target.
         """
         check_epsilon(epsilon)
         alone = local_delta(self.flip_prob, epsilon, self.num_classes)
@@ -117,16 +119,15 @@ class MajorityCoalition(Accountant):
         return some(of_one, self.members * self.rounds)
 
     def _unasked(self, epsilon: float, alone: float) -> float:
-        """Upper bound of δ(ε) if no member of the coalition asked the target: the expectation over F of the δ(ε) of
-        n-c-F shuffled noisy labels.
+        """Upper bound of δ(ε) if no member asked the target: the mean over F of the δ(ε) of n-c-F shuffled noisy
+        labels.
 
-        The cluster has n users, and c of them are members. F is the number of other users whose noisy labels members
-        fetched. The bound assumes that all members ask the largest number of peers that occurs, since more known labels
-        make δ no smaller. In clusters of more than 64 users, or with over 1,000 requests by members, the largest
-        possible F is taken in place of the expectation.
+        The cluster has n users and c members. Members know the noisy labels of F other users. The bound assumes that
+        all members ask the largest number of peers that occurs. This never lowers δ. In clusters of more than 64 users,
+        or with over 1,000 requests by members, the largest possible F replaces the mean over F.
 
         Args:
-            alone: δ(ε) of the target's noisy label alone, used if no other noisy label is unknown.
+            alone: δ(ε) of the target's noisy label alone, used if members know all other noisy labels.
         """
         others = self.cluster_size - self.members - 1
         requests = self.members * self.rounds * max(peer_weights(self.peers))[0]

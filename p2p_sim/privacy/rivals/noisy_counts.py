@@ -1,33 +1,33 @@
 """Accountant of the class counts of a bag (group) of users, with geometric noise by a curator or by all users.
 
-*The release.* Users are put into bags that depend on no label. Each of a bag's counts gets its own noise Z of scale σ,
-with Pr[Z = z] = (1-t)/(1+t) t^|z| and t = e^(-1/σ). For two classes one count is released, and a changed label moves it
-by one. For K >= 3 classes all K counts are released, and a changed label lowers one of them by one and raises another
-by one. L is the number of moved counts, 1 or 2.
+*The release.* Users are put into bags that depend on no label. Each of a bag's counts gets its own noise Z of scale σ.
+Let t = e^(-1/σ); then Pr[Z = z] = (1-t)/(1+t) t^|z|. For two classes one count is released, and a changed label moves
+this count by one. For K >= 3 classes all K counts are released. A changed label then lowers one count by one and raises
+another by one. L is the number of moved counts, 1 or 2.
 
-*Exact δ(ε).* The likelihood ratio of one moved count is e^(1/σ) at all values on one side, which have probability
-1/(1+t) together, and e^(-1/σ) at all other values. So the privacy loss is L/σ, 0 (only if L = 2) or -L/σ, whatever the
-counts are, and for ε >= 0
+*Exact δ(ε).* Take one moved count. The likelihood ratio is e^(1/σ) on one side, which has total probability 1/(1+t). On
+the other side the ratio is e^(-1/σ). So the privacy loss is L/σ, -L/σ or, for L = 2, also 0, whatever the counts are.
+For ε >= 0
 
     δ(ε) = max(0, 1 - t^L e^ε) / (1+t)^L,    ε(δ) = L/σ + ln(1 - δ (1+t)^L).
 
 *Noise shares* (infinite divisibility). For a whole number h, a share is the difference of two independent negative
-binomial variables with parameter 1/h and success probability 1-t. Z is the difference of two geometric variables, and
-the generating function of a share is the h-th root of that of Z. So the sum of h shares has exactly the law of Z, and
-the sum of n >= h shares has the law of Z plus independent noise. If c of n users reveal their shares and d send
-nothing, at least h = n-c-d shares still hide the target's label. Then the exact δ(ε) is a bound, since further noise is
-a post-processing. Adding shares modulo 2^64 is a post-processing, too.
+binomial variables with parameter 1/h and success probability 1-t. Z is the difference of two geometric variables. The
+h-th power of a share's generating function is the generating function of Z. So the sum of h shares has exactly the law
+of Z. The sum of n >= h shares has the law of Z plus independent noise. Let c of n users reveal their shares, and let d
+users send nothing. Then at least h = n-c-d shares still hide the target's label. So the exact δ(ε) is an upper bound,
+since further noise is a post-processing. Adding shares modulo 2^64 is a post-processing, too.
 
-*A lower bound of δ(ε) if m shares are added: r = m/h times as many as needed.* The sum of the m shares is symmetric.
-Let p be the probability that it is 0. Consider the event "every moved count is at the true value that it has in the
-first world, or beyond it on the side away from the second world's value". It has probability a^L in the first world and
-b^L in the second, where a = (1+p)/2 and b = (1-p)/2. So if a bag is released with probability q,
-δ(ε) >= q (a^L - e^ε b^L). For r = 1 and q = 1 this is the exact δ(ε).
+*A lower bound of δ(ε)* if m shares are added, r = m/h times as many as needed. The sum of the m shares is symmetric.
+Let p be the probability that this sum is 0. Consider the event that every moved count is at the first world's true
+value or further away from the second world's value. Let a = (1+p)/2 and b = (1-p)/2. The event has probability a^L in
+the first world and b^L in the second world. Let q be the probability that a bag is released. Then δ(ε) >= q (a^L - e^ε
+b^L). For r = 1 and q = 1 this is the exact δ(ε).
 
 *One user's messages*, read together, are the counts for her label with one share added to each. A share is the
-difference of two independent variables, whose probabilities f have f(k+1)/f(k) = t (1/h+k)/(k+1) >= t/h. So the
-probabilities of neighbouring values of a share have a ratio within e^(±(1/σ + ln h)), and the pure ε of the messages is
-L (1/σ + ln h).
+difference of two independent variables. The probabilities f of one such variable have f(k+1)/f(k) = t
+(1/h+k)/(k+1) >= t/h. So neighbouring values of a share have a probability ratio within e^(±(1/σ + ln h)). The pure ε of
+the messages is L (1/σ + ln h).
 """
 
 import math
@@ -58,7 +58,7 @@ ONE_LIST = Condition(
     "all follow the protocol: the helpers of a bag agree on one list of at least n - `leavers` senders, add up the "
     "shares of exactly these, and send one sum each",
 )
-SECRET_CHANNELS = Condition("secret-channels", "nobody but its helper can read a share on its way")
+SECRET_CHANNELS = Condition("secret-channels", "only the helper of a share can read the share on its way")
 LABEL_FREE_LEAVING = Condition("leaving-independent-of-labels", "who leaves depends on no label")
 SHARED = (FEW_COLLUDERS, ONE_LIST, SECRET_CHANNELS, LABEL_FREE_LEAVING, PUBLIC_BAGS, EXACT_NOISE)
 _TERMS = 100_000
@@ -71,7 +71,7 @@ class MovedCountTails(NamedTuple):
     """Probabilities that a noisy count is at least the larger of the two values that the true count can have.
 
     own: a, the probability if the true count is the larger value. opposite: b, the probability if it is the smaller
-    one.
+    value.
     """
 
     own: float
@@ -86,8 +86,9 @@ def moved_counts(num_classes: int) -> int:
 
 
 def counts_epsilon(noise_scale: float, num_classes: int) -> float:
-    """The pure ε = L/σ of a bag's class counts with two-sided geometric noise of scale σ on each, rounded up. A changed
-    label moves L counts by one: L = 1 for two classes, where one count is released, else 2.
+    """The pure ε = L/σ, rounded up, of a bag's class counts with two-sided geometric noise of scale σ on each count.
+
+    L is the number of counts that a changed label moves by one: 1 for two classes, else 2.
 
     >>> round(counts_epsilon(4.0, 10), 12)
     0.5
@@ -100,7 +101,8 @@ def counts_epsilon(noise_scale: float, num_classes: int) -> float:
 
 def counts_scale(epsilon: float, num_classes: int) -> float:
     """The smallest scale σ of two-sided geometric noise with which a bag's class counts are ε-private: L/ε, rounded up.
-    A changed label moves L counts by one: L = 1 for two classes, where one count is released, else 2.
+
+    L is the number of counts that a changed label moves by one: 1 for two classes, else 2.
 
     Args:
         epsilon: ε, above 0 and finite. num_classes: K, at least 2.
@@ -113,10 +115,9 @@ def counts_scale(epsilon: float, num_classes: int) -> float:
 
 
 def messages_epsilon(noise_scale: float, num_classes: int, honest: int) -> float:
-    """The pure ε of all that one user sends if every user adds a share of the noise to her counts: L (1/σ + ln h),
-    rounded up.
+    """The pure ε of all messages of one user: L (1/σ + ln h), rounded up. Every user adds noise shares to her counts.
 
-    L is the number of counts that a changed label moves, 1 for two classes, else 2.
+    L is the number of counts that a changed label moves: 1 for two classes, else 2.
 
     Args:
         noise_scale: σ, the scale of the noise of a sum. num_classes: K. honest: h, at least 1, the number of users'
@@ -132,8 +133,8 @@ class NoisyCounts(Accountant):
     Args:
         num_classes: K, at least 2.
         noise_scale: σ, 0.001 to 1,000,000, the scale of the two-sided geometric noise that is added in any case.
-        holder: who adds the noise, a "curator" or the users by "shares"; the conditions of the bounds depend on it.
-        surplus: r >= 1; the number of shares of noise is at most r times the number that is added in any case.
+        holder: who adds the noise, a "curator" or the users by "shares". The conditions of the bounds depend on it.
+        surplus: r >= 1. The number of noise shares is at most r times the number that is added in any case.
         released: q in [0, 1], the probability that the target is counted and the bag's counts are released.
     """
 
@@ -154,19 +155,19 @@ class NoisyCounts(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of the bounds: those of a curator's noise, or of the users' shares of noise."""
+        """The conditions of the bounds, for a curator's noise or for the users' shares of noise."""
         return CURATED if self.holder == "curator" else SHARED
 
     @property
     def pure_epsilon(self) -> float:
-        """The pure ε of the noisy counts, L/σ, rounded up, with noise of scale σ on each count. A changed label moves L
-        counts by one: L = 1 for two classes, else 2.
+        """The pure ε of the noisy counts: L/σ, rounded up, for noise of scale σ on each count.
+
+        L is the number of counts that a changed label moves by one: 1 for two classes, else 2.
         """
         return counts_epsilon(self.noise_scale, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε), ε at least 0. They differ by rounding alone if no more noise is added than is added in any
-        case (`surplus` is 1) and the counts are always released (`released` is 1).
+        """Bounds of δ(ε), ε at least 0. If `surplus` and `released` are 1, the bounds differ by rounding alone.
 
         The upper bound is for the noise that is added in any case. The lower bound is for `surplus` times as many
         shares of noise and a release with probability `released`.
@@ -176,7 +177,7 @@ class NoisyCounts(Accountant):
         if epsilon >= pure:
             return Bracket(0.0, 0.0)
         upper = -math.expm1(epsilon - pure) * self._most
-        # a^L - e^ε b^L, if above 0, computed as a^L (1 - e^(ε + L ln(b/a))), which loses no digits
+        # a^L - e^ε b^L, or 0 if this is negative; the form a^L (1 - e^(ε + L ln(b/a))) loses no digits
         moved, tails = moved_counts(self.num_classes), self._tails
         loss = epsilon + moved * math.log(tails.opposite / tails.own) if tails.opposite > 0.0 else -math.inf
         lower = tails.own**moved * -math.expm1(min(loss, 0.0))
@@ -185,7 +186,7 @@ class NoisyCounts(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         """Bounds of ε at δ in (0, 1)."""
         check_delta(delta)
-        # ε(δ) = L/σ + ln(1 - δ (1+t)^L), for the noise that is added in any case, rounded up
+        # ε(δ) = L/σ + ln(1 - δ (1+t)^L), rounded up, for the noise that is added in any case
         rest = 1.0 - delta / self._most * (1.0 - _MARGIN)
         exact = (self.pure_epsilon + math.log(rest)) * (1.0 + _MARGIN) + 1e-15 if rest > 0.0 else 0.0
         upper = min(max(0.0, exact), self.pure_epsilon)
@@ -204,20 +205,17 @@ class NoisyCounts(Accountant):
     def _most(self) -> float:
         """The probability (1+t)^-L of the largest privacy loss, rounded up; t = e^(-1/σ) for noise of scale σ.
 
-        L is the number of counts that a changed label moves, 1 for two classes, else 2.
+        L is the number of counts that a changed label moves: 1 for two classes, else 2.
         """
         t = math.exp(-1.0 / self.noise_scale)
         return float((1.0 + t) ** -moved_counts(self.num_classes)) * (1.0 + _MARGIN)
 
     @property
     def _tails(self) -> MovedCountTails:
-        """The probabilities a that the noise on a count is at least 0 and b that it is above 0, if the largest amount
-        of noise is added: `surplus` times as many shares of noise as are added in any case.
+        """The probabilities a and b that the noise on one count is at least 0 and above 0, for `surplus` times the
+        usual shares.
 
-        Take two labels of the target, and a count whose true value differs between them. Consider the event that the
-        noisy count is at the first label's true value, or beyond it on the side away from the second label's value. It
-        has probability a if she has the first label, and b if she has the second. If `surplus` is above 1, a is rounded
-        down and b up.
+        If `surplus` is above 1, a is rounded down and b up.
         """
         if self.surplus == 1.0:
             t = math.exp(-1.0 / self.noise_scale)
@@ -226,14 +224,9 @@ class NoisyCounts(Accountant):
         return MovedCountTails((1.0 + zero) / 2.0, (1.0 - zero) / 2.0)
 
     def _lower(self, delta: float) -> float:
-        """A lower bound of ε at δ: the ε at which q (a^L - e^ε b^L) falls to δ, or 0 if this value is below δ at every
-        ε of at least 0, if q is 0, or if b underflows to 0.
+        """A lower bound of ε at δ: the ε at which q (a^L - e^ε b^L) falls to δ, or 0 if there is no such ε.
 
-        The value q (a^L - e^ε b^L) compares the probabilities of one event under two labels of the target. L counts
-        move if her label changes from one to the other: one count for two classes, else two. In the event, the counts
-        are released, with probability q = `released`, and each moved count is at the first label's true value, or
-        beyond it on the side away from the second label's value. For one count the latter has probability a with the
-        first label and b with the second.
+        The bag is released with probability q = `released`. A changed label moves L counts. `_tails` gives a and b.
         """
         moved, tails = moved_counts(self.num_classes), self._tails
         if self.released == 0.0 or tails.opposite == 0.0:
@@ -244,12 +237,12 @@ class NoisyCounts(Accountant):
 
 
 def zero_probability(noise_scale: float, surplus: float = 1.0) -> float:
-    """A lower bound of Pr[Z = 0], where Z is the noise on a count: two-sided geometric noise of this scale, or the sum
-    of `surplus` times as many independent shares as add up to such noise.
+    """A lower bound of Pr[Z = 0], where Z is the noise on a count.
 
-    For `surplus` 1 the probability is (1-t)/(1+t), t = e^(-1/scale). In general Z is the difference of two independent
-    negative binomial variables with equal laws. So Pr[Z = 0] is the sum of the squared probabilities of their values;
-    the first terms of this sum are a lower bound.
+    With `surplus` 1, Z is two-sided geometric noise of this scale, and the probability is (1-t)/(1+t) with
+    t = e^(-1/scale). A larger `surplus` multiplies the number of noise shares. In general Z is the difference of two
+    independent negative binomial variables with equal laws. So Pr[Z = 0] is the sum of their squared probabilities. The
+    first terms of this sum are a lower bound.
 
     >>> round(zero_probability(1.0), 6) == round(zero_probability(1.0, 1.0 + 1e-12), 6)
     True
@@ -257,7 +250,7 @@ def zero_probability(noise_scale: float, surplus: float = 1.0) -> float:
     success = -math.expm1(-1.0 / noise_scale)  # 1 - t
     if surplus == 1.0:
         return success / (2.0 - success) * (1.0 - _MARGIN)
-    # logarithms of the negative binomial probabilities p(0), p(1), ..., by p(k+1)/p(k) = t (r+k)/(k+1)
+    # logarithms of the negative binomial probabilities p(k), from the ratio p(k+1)/p(k) = t (r+k)/(k+1)
     k = np.arange(min(_TERMS, int(50.0 * surplus * noise_scale) + 100))
     steps = np.log((surplus + k) / (k + 1.0)) - 1.0 / noise_scale
     logs = surplus * math.log(success) + np.concatenate([[0.0], np.cumsum(steps)])

@@ -2,10 +2,10 @@
 
 The model is fixed, or has its own privacy bound. One changed label moves the number of right predictions by at most 1.
 
-- *Two-sided geometric noise* Z of scale σ has Pr[Z = z] = (1-t)/(1+t) t^|z| with t = e^(-1/σ). For two true counts that
-  differ by 1, the privacy loss is 1/σ at all outputs nearer to the first count, and -1/σ at all others. If the first
-  count is true, the outputs nearer to it have probability 1/(1+t) together. So δ(ε) = max(0, 1 - t e^ε)/(1+t), exactly.
-- *Gaussian noise* of standard deviation σ has a Gaussian loss. So δ(ε) = Φ(-εσ + 1/(2σ)) - e^ε Φ(-εσ - 1/(2σ)), and the
+- *Two-sided geometric noise* Z of scale σ has Pr[Z = z] = (1-t)/(1+t) t^|z| with t = e^(-1/σ). Take two true counts
+  that differ by 1. The privacy loss is 1/σ at all outputs nearer to the first count, and -1/σ at all others. If the
+  first count is true, these nearer outputs have total probability 1/(1+t). So δ(ε) = max(0, 1 - t e^ε)/(1+t), exactly.
+- *Gaussian noise* of standard deviation σ has a Gaussian loss. So δ(ε) = Φ(-εσ + 1/(2σ)) - e^ε Φ(-εσ - 1/(2σ)). The
   Rényi ε of order λ is λ/(2σ²) (Balle and Wang 2018, Theorem 8; Mironov 2017, Corollary 3).
 
 Both δ(ε) are attained if the model predicts one of the target's two labels in the two neighbouring data sets.
@@ -58,8 +58,8 @@ class NoisyScore(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The pure ε: 1/σ, rounded up, for two-sided geometric noise of scale σ = `noise_scale`, because a changed
-        label moves the number of right predictions by at most 1; infinite for Gaussian noise.
+        """The pure ε. With geometric noise of scale σ = `noise_scale` it is 1/σ, rounded up. With Gaussian noise it is
+        infinite.
         """
         return math.nextafter(1.0 / self.noise_scale, math.inf) if self.noise == "geometric" else math.inf
 
@@ -75,8 +75,8 @@ class NoisyScore(Accountant):
             return outward(lower, -math.expm1(epsilon - self.pure_epsilon) * most * (1.0 + _MARGIN))
         from scipy.special import log_ndtr
 
-        # logarithms of Φ(-εσ + 1/(2σ)) and e^ε Φ(-εσ - 1/(2σ)); their absolute errors are relative errors of these two
-        # terms
+        # logarithms of Φ(-εσ + 1/(2σ)) and e^ε Φ(-εσ - 1/(2σ)); the absolute error of a logarithm is the relative error
+        # of its term
         first = float(log_ndtr(-epsilon * self.noise_scale + 0.5 / self.noise_scale))
         second = epsilon + float(log_ndtr(-epsilon * self.noise_scale - 0.5 / self.noise_scale))
         value = math.exp(first) * -math.expm1(min(second - first, 0.0))
@@ -89,8 +89,8 @@ class NoisyScore(Accountant):
         return f"exact: a count of right predictions with {self.noise} noise"
 
     def renyi(self, order: float) -> float:
-        """The Rényi ε of an order λ above 1: λ/(2σ²) with Gaussian noise of standard deviation σ = `noise_scale`, an
-        upper bound with geometric noise.
+        """The Rényi ε of an order λ above 1. With Gaussian noise of standard deviation σ = `noise_scale` it is λ/(2σ²).
+        With geometric noise the result is an upper bound.
         """
         if self.noise == "gaussian" and 1.0 < order < math.inf:
             return order / (2.0 * self.noise_scale**2) * (1.0 + _MARGIN)

@@ -1,18 +1,19 @@
 """The law of the noisy share q̃₁ of label 1, from which the clustering paper's Algorithm 1 draws labels of two classes.
 
-Let a be the true share of label 1. The noisy shares q₀ = 1-a + z₀ and q₁ = a + z₁, where z₀ and z₁ are Laplace noise of
-scale b, are clipped to [τ, 1]. The paper's renormalisation yields q̃₁ = τ + (1-2τ)(q₁-τ)/(q₀+q₁-2τ) where q₀ + q₁ >= 1,
-and (1-q₀)/(2-q₀-q₁) elsewhere. So for τ <= s < 1-τ, q̃₁ <= s means q₁ <= s + slope·(q₀ - (1-s)). The slope is
-(s-τ)/(1-τ-s) for q₀ >= 1-s, and (1-s)/s for smaller q₀. So the boundary is a line through (1-s, s) with a bend there.
-The probability that q̃₁ <= s is an integral over q₀ of products of exponentials. It has a closed form piece by piece.
-All terms are positive, so that small probabilities keep their relative accuracy.
+Let a be the true share of label 1. Laplace noise z₀ and z₁ of scale b is added to both shares: q₀ = 1-a + z₀ and
+q₁ = a + z₁. Then q₀ and q₁ are clipped to [τ, 1]. The paper's renormalisation yields q̃₁ = τ + (1-2τ)(q₁-τ)/(q₀+q₁-2τ)
+where q₀ + q₁ >= 1, and q̃₁ = (1-q₀)/(2-q₀-q₁) elsewhere. So for τ <= s < 1-τ, q̃₁ <= s means
+q₁ <= s + slope·(q₀ - (1-s)). The slope is (s-τ)/(1-τ-s) for q₀ >= 1-s, and (1-s)/s for smaller q₀. So the boundary is a
+line through (1-s, s) with a bend there. The probability that q̃₁ <= s is an integral over q₀ of products of
+exponentials. Each piece of this integral has a closed form. All terms are positive, so small probabilities keep their
+relative accuracy.
 
-**A lower bound of δ(ε) where q̃₁ is released** (`released_delta`). Cut [τ, 1-τ] into bins. An observer of q̃₁ and of
-the target's noisy label knows the bin of q̃₁, which is a post-processing. The bins' probabilities have a closed form.
-Below the true share they are computed from the distribution function of q̃₁, above it from that of the other class's
-noisy share. So both tails keep their relative accuracy. The target's noisy label, resampled with probability λ, is 1
-with probability λq̃₁ + (1-λ) 1{her label is 1}. In a bin from u to v this probability lies between its values at
-q̃₁ = u and q̃₁ = v.
+**A lower bound of δ(ε) where q̃₁ is released** (`released_delta`). The observer sees q̃₁ and the target's noisy label.
+Cut [τ, 1-τ] into bins. The bin of q̃₁ is a post-processing. The bins' probabilities have a closed form. Below the true
+share the formula uses the distribution function of q̃₁. Above the true share the formula uses the distribution function
+of the other label's noisy share. So both tails keep their relative accuracy. The target's noisy label is resampled with
+probability λ. So it is 1 with probability λq̃₁ + (1-λ) 1{her label is 1}. In a bin from u to v this probability lies
+between its values at q̃₁ = u and q̃₁ = v.
 """
 
 import math
@@ -24,17 +25,17 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import Floats
 
 _STEEP = 1e300
-"""Largest slope of the line; this slope stands for a vertical line."""
+"""Largest slope of the line. This slope stands for a vertical line."""
 _TABLE = 2**14
-"""Number of entries computed together, few enough for the processor's cache; this number does not change the result."""
+"""Number of entries computed together, few enough for the processor's cache. The number does not change the result."""
 
 
 def share_cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floats:
-    """The distribution function Pr[q̃₁ <= s], (J, S), of the noisy share q̃₁ of label 1 that Algorithm 1 draws labels
-    from, for J true shares a of label 1 and S values s.
+    """The distribution function Pr[q̃₁ <= s], (J, S), of the noisy share q̃₁ from which Algorithm 1 draws labels.
 
-    Laplace noise of scale b is added to the true shares 1-a and a of labels 0 and 1. Both are clipped to [τ, 1], and
-    then changed so that they add up to 1. The relative error is at most 1e-13 + 1e-15/b.
+    J is the number of true shares a of label 1, and S the number of values s. Laplace noise of scale b is added to the
+    true shares 1-a and a of labels 0 and 1. Both sums are clipped to [τ, 1], and then changed so that they add up to 1.
+    The relative error of the result is at most 1e-13 + 1e-15/b.
 
     Args:
         share: (J,) a in [0, 1]. at: (S,) s in [τ, 1-τ). scale: b, above 0 and finite. threshold: τ in [0, 1/2).
@@ -52,8 +53,8 @@ def share_cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floa
 
 @dataclass(frozen=True)
 class _Line:
-    """For each s, a line in the plane of the clipped noisy shares (q₀, q₁). On and below this line the noisy share q̃₁
-    of label 1 is at most s. The line bends at q₀ = 1-s.
+    """For each s, a line in the plane of the clipped noisy shares (q₀, q₁) of labels 0 and 1. The renormalised share
+    q̃₁ of label 1 is at most s on and below this line. The line bends at q₀ = 1-s.
 
     a: (J, 1) true shares of label 1. s: (1, S) values of q̃₁. scale: b of the Laplace noise on each share.
     threshold: τ, the least share after clipping.
@@ -66,30 +67,16 @@ class _Line:
 
     @property
     def upper(self) -> Floats:
-        """For each s, the slope of the line where q₀ is above 1-s, (1, S). On and below this line the noisy share q̃₁
-        of label 1 is at most s.
-
-        q̃₁ is computed from the noisy shares (q₀, q₁) of labels 0 and 1, each limited to [τ, 1]. The line lies in the
-        plane of (q₀, q₁), and bends at (1-s, s).
-        """
+        """The slope of the line where q₀ is above 1-s, for each s, (1, S)."""
         return (self.s - self.threshold) / (1.0 - self.threshold - self.s)
 
     @property
     def lower(self) -> Floats:
-        """For each s, the slope of the line where q₀ is below 1-s, (1, S). On and below this line the noisy share q̃₁
-        of label 1 is at most s.
-
-        q̃₁ is computed from the noisy shares (q₀, q₁) of labels 0 and 1, each limited to [τ, 1]. The line lies in the
-        plane of (q₀, q₁), and bends at (1-s, s). The slope is at most 1e300, which stands for a vertical line.
-        """
+        """The slope of the line where q₀ is below 1-s, for each s, (1, S). A vertical line gets the slope 1e300."""
         return np.asarray(np.minimum((1.0 - self.s) / np.maximum(self.s, 1.0 / _STEEP), _STEEP))
 
     def below(self, q0: Floats) -> Floats:
-        """The probability that the noisy share of label 1 is at most s, given q₀, for each of the object's J true
-        shares a of label 1 and S values s, (J, S).
-
-        q₀ and q₁ are the shares of labels 0 and 1 with Laplace noise, clipped to [τ, 1]. The event is that q₁ is on or
-        below a line in their plane, which depends on s.
+        """The probability, given q₀, that q₁ is on or below the line, for J true shares and S values s, (J, S).
 
         Args:
             q0: q₀, an array that broadcasts to (J, S).
@@ -99,15 +86,12 @@ class _Line:
         return np.asarray(np.where(limit >= 1.0, 1.0, np.where(limit >= self.threshold, inside, 0.0)))
 
     def between(self) -> Floats:
-        """The probability that q₀ is strictly between τ and 1 and the noisy share of label 1 is at most s, for each of
-        the object's J true shares a of label 1 and S values s, (J, S).
+        """The probability that q₀ is strictly between τ and 1 and q₁ is on or below the line, (J, S).
 
-        q₀ and q₁ are the shares of labels 0 and 1 with Laplace noise, clipped to [τ, 1]. The second condition is that
-        q₁ is on or below a line in their plane. The range of q₀ is cut into pieces, in each of which the density of q₀,
-        and that of q₁ on the line, are exponential functions of q₀. The probability is the sum of the pieces'
-        integrals.
+        The range of q₀ is cut into pieces. In each piece, two densities are exponential functions of q₀: the density of
+        q₀, and the density of q₁ on the line. The result is the sum of the pieces' integrals.
         """
-        # ends of the pieces of q₀: where the line bends, and where the line or q₀ crosses a true share or an end of the
+        # ends of the pieces of q₀: the bend of the line, and where the line or q₀ crosses a true share or an end of the
         # range
         turn, up, b, centre = 1.0 - self.s, np.maximum(self.upper, 1.0 / _STEEP), self.scale, 1.0 - self.a
         start = np.maximum(self.threshold, turn - (self.s - self.threshold) / self.lower)  # the line leaves q₁ = τ
@@ -115,20 +99,20 @@ class _Line:
         kink = turn + (self.a - self.s) / np.where(self.a < self.s, self.lower, up)  # the line reaches q₁ = a
         cuts = np.clip(np.stack(np.broadcast_arrays(start, turn, kink, centre, end, np.ones_like(turn))), start, 1.0)
         cuts.sort(axis=0)
-        # at these ends: q₁ - a on the line, and the distances of q₀ from 1-a and of q₁ from a, in units of b
+        # at these ends: x = q₁ - a on the line, and the distance of q₀ from 1-a, alone and plus |x|, in units of b
         x = (self.s - self.a) + np.where(cuts >= turn, self.upper, self.lower) * (cuts - turn)
         far = np.abs(cuts - centre) / b
         both = far + np.abs(x) / b
         density, joint = np.exp(-far), np.exp(-both)
-        # integrals of q₀'s density, and of q₀'s density times q₁'s tail; the latter uses the average of an exponential
-        # function over a piece, which is computed by a series where the function is flat
+        # integrals of q₀'s density (mass), and of q₀'s density times q₁'s tail (tail). `tail` needs the mean of an
+        # exponential function over a piece. Where the function is flat, a series gives this mean
         mass = 0.5 * np.abs(np.diff(density, axis=0))
         gap = np.diff(both, axis=0)
         close = np.abs(gap) < 1e-3
         mean = -np.diff(joint, axis=0) / np.where(close, 1.0, gap)
         series = joint[:-1] * (1.0 - gap / 2.0 * (1.0 - gap / 3.0 * (1.0 - gap / 4.0 * (1.0 - gap / 5.0))))
         tail = 0.25 * np.diff(cuts, axis=0) / b * np.where(close, series, mean)
-        # Pr[q₁ on or below the line]: 1 - tail where the line is above a, the tail where it is below, 1 from q₁ = 1 on
+        # Pr[q₁ on or below the line]: 1 - tail where the line is above a; the tail below a; 1 where the line is above 1
         value = np.where(x[1:] + x[:-1] > 0.0, mass - tail, tail)
         return np.asarray(np.where(cuts[1:] + cuts[:-1] >= 2.0 * end, mass, value).sum(axis=0))
 
@@ -142,8 +126,8 @@ def _laplace_cdf(distance: Floats, scale: float) -> Floats:
 _BINS = 1500
 """Number of bin ends in each of three groups: near the true share, near τ and near 1-τ."""
 _STEPS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""The data sets that are tried: their numbers of users with label 1, minus n·τ, in units of σ. The numbers 0 and n/2
-are tried, too.
+"""The data sets that are tried: how far their numbers of users with label 1 are above n·τ, in units of σ. The numbers 0
+and n/2 are tried, too.
 """
 _REACH = 40.0
 """How far the bins near the true share reach on either side, in scales of the noise."""
@@ -151,8 +135,8 @@ _REACH = 40.0
 
 @dataclass(frozen=True)
 class _Bins:
-    """Bins of q̃₁, with bounds of their probabilities in two neighbouring data sets, which have J and J + 1 users with
-    label 1.
+    """Bins of q̃₁, with bounds of their probabilities in two neighbouring data sets. These data sets have J and J + 1
+    users with label 1.
 
     ends: (B+1,) ends of the bins. low, high: (2, B) lower and upper bounds of the probabilities, a row for each data
     set.
@@ -164,16 +148,16 @@ class _Bins:
 
 
 def released_delta(n: int, resampling_prob: float, scale: float, threshold: float, epsilon: float) -> float:
-    """A lower bound of δ(ε) of the noisy share of label 1 and the target's noisy label together: the largest over some
-    pairs of neighbouring data sets.
+    """A lower bound of δ(ε) for an observer of the noisy share of label 1 and the target's noisy label.
 
-    The data sets of a pair have J and J + 1 users with label 1, where J is about n·τ, 0 or n/2. The range of the share
-    is cut into bins, and the observer knows the bin of the share.
+    The bound is the largest over some pairs of neighbouring data sets. The data sets of a pair have J and J + 1 users
+    with label 1, where J is about n·τ, 0 or n/2. The range of the share is cut into bins, and the bound uses only the
+    bin of the share.
 
     Args:
-        n: users, at least 2. resampling_prob: λ in (0, 1], the probability that a label is drawn anew from the
-        noisy share. scale: σ, above 0 and finite; the noise on a share has scale σ/n. threshold: τ in [0, 1/2), the
-        least noisy share. epsilon: ε, at least 0.
+        n: users, at least 2. resampling_prob: λ in (0, 1], the probability that a label is drawn anew from the noisy
+        share. scale: σ, above 0 and finite; the noise on a share has scale σ/n. threshold: τ in [0, 1/2), the least
+        noisy share. epsilon: ε, at least 0.
     """
     lam, grow, best = resampling_prob, math.exp(epsilon), 0.0
     for bins in _tables(n, scale, threshold):
@@ -191,35 +175,25 @@ def released_delta(n: int, resampling_prob: float, scale: float, threshold: floa
 
 @lru_cache(maxsize=8)
 def _tables(n: int, scale: float, threshold: float) -> tuple[_Bins, ...]:
-    """The bins of the noisy share of label 1 for each pair of neighbouring data sets that is tried, with bounds of
-    their probabilities.
-
-    The data sets of a pair have J and J + 1 users of n with label 1, where J is about n·τ, 0 or n/2.
-
-    Args:
-        scale: σ; the noise on a share has scale σ/n. threshold: τ, the least noisy share.
-    """
+    """Bins of the noisy share of label 1, with bounds of the probabilities, for each pair of data sets."""
     near = (math.ceil(n * threshold + steps * scale) for steps in _STEPS)
     ones = {min(n // 2, max(0, each)) for each in near} | {0, n // 2}
     return tuple(_bins(n, each, scale, threshold) for each in sorted(ones))
 
 
 def _bins(n: int, ones: int, scale: float, threshold: float) -> _Bins:
-    """Bins of the noisy share of label 1, with bounds of their probabilities if J = `ones` of n users hold label 1, and
-    if J + 1 do.
+    """Bins of the noisy share of label 1, with bounds of their probabilities. J = `ones` or J + 1 users have label 1.
 
-    The bins are narrow about the true share J/n and towards the ends τ and 1-τ.
-
-    Args:
-        scale: σ; the noise on a share has scale σ/n. threshold: τ, the least noisy share.
+    The bins are narrow about the true share J/n and towards the ends τ and 1-τ. The noise on a share has scale σ/n,
+    with σ = `scale`.
     """
     # inner ends of the bins
     share, end = np.array([ones, ones + 1]) / n, 1.0 - threshold
     steps = np.geomspace(1e-6, 1.0, _BINS) * (end - threshold)
     inner = np.concatenate([threshold + steps, end - steps, share[0] + np.linspace(-_REACH, _REACH, _BINS) * scale / n])
     inner = np.unique(inner[(inner > threshold) & (inner < end)])
-    # probabilities of the bins: differences of the distribution function F below the true share and of 1 - F above it;
-    # the bin in between has the rest
+    # probabilities of the bins: differences of the distribution function F below the true share, and of 1 - F above the
+    # true share; the bin in between has the rest
     below, above = np.split(inner, [max(1, int(np.searchsorted(inner, share[0])))])
     under = np.pad(share_cdf(share, below, scale / n, threshold), ((0, 0), (1, 0)))
     over = np.pad(share_cdf(1.0 - share, 1.0 - above, scale / n, threshold), ((0, 0), (0, 1)))
@@ -232,20 +206,19 @@ def _bins(n: int, ones: int, scale: float, threshold: float) -> _Bins:
 
 
 def released_distribution(share: Floats, noise: Floats, threshold: float) -> Floats:
-    """The noisy distribution that Algorithm 1 of the clustering paper releases: shares plus noise, clipped to [τ, 1],
-    and changed so that they sum to 1, (..., K).
+    """The noisy distribution that Algorithm 1 of the clustering paper releases: noisy shares, clipped to [τ, 1], that
+    sum to 1.
 
-    If the clipped shares sum to less than 1, each is raised in proportion to its distance from 1. If they sum to more,
-    each is lowered in proportion to its distance from τ (the paper's Theorem 6). In exact arithmetic the sum of these
-    distances is above 0 unless the sum of shares is 1. If rounding at τ = 1/K makes the formula 0/0, the values stay as
-    they are.
+    If the clipped shares sum to less than 1, each share is raised in proportion to its distance from 1. If the sum is
+    above 1, each share is lowered in proportion to its distance from τ (the paper's Theorem 6). If rounding at τ = 1/K
+    makes the formula 0/0, the clipped shares stay unchanged.
 
     >>> released_distribution(np.array([0.9, 0.1]), np.array([0.0, -1.0]), 0.05).round(12).tolist()
     [0.904761904762, 0.095238095238]
 
     Args:
-        share: (..., K) the labels' true shares. noise: (..., K) Laplace noise; may be infinite. threshold: τ in
-        [0, 1/K].
+        share: (..., K) the labels' true shares. noise: (..., K) Laplace noise; may be infinite. threshold: τ in [0,
+        1/K].
     """
     clipped = np.clip(share + noise, threshold, 1.0)
     missing = 1.0 - clipped.sum(axis=-1, keepdims=True)

@@ -1,51 +1,51 @@
 """Accountant of objective perturbation: K noisy logistic regressions on the same rows, whose features are private too.
 
 Model k of K minimises (1/n) Σᵢ ln(1 + e^(-w·zᵢ)) + b·w/n + (Δ_k/2)|w|² + λ_k g_k(w) over its weights w, on n rows i.
-Here zᵢ = yᵢ xᵢ, where yᵢ = ±1 is the label and xᵢ are the d_k features of group k, and |zᵢ| ≤ q_k. The penalty g_k is
-|w|²/2, or |w - u_k|²/2 with a vector u_k that was fixed before. The noise b has a density ∝ e^(-ε'|b|/2): its norm has
-the law Gamma(d_k, 2/ε'), and its direction is uniform (Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 2; Yao et al.
-2019, Algorithms 1 and 3). Neighbouring data sets differ in one whole row, features and label; n stays the same.
+Here zᵢ = yᵢ xᵢ with |zᵢ| ≤ q_k. The label is yᵢ = ±1, and xᵢ are the d_k features of group k. The penalty g_k is |w|²/2
+or |w - u_k|²/2, with a vector u_k that was fixed before. The noise b has a density ∝ e^(-ε'|b|/2). Its norm has the law
+Gamma(d_k, 2/ε'), and its direction is uniform (Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 2; Yao et al. 2019,
+Algorithms 1 and 3). Neighbouring data sets differ in one whole row, features and label; n stays the same.
 
 **Theorem.** All K models together are ε-differentially private with
 
     ε = ε' Σ_k q_k + Σ_k ln(1 + c_k),    c_k = q_k² / (4n(λ_k + Δ_k)).
 
-*Proof.* Take one model, and omit k. The objective is strongly convex and smooth. So the map from w to
-b(w) = Σᵢ zᵢ/(1 + e^(w·zᵢ)) - nΔw - nλ∇g(w) is a bijection, the inverse of the map from b to the minimiser. ∇²g is the
-identity, and u cancels in what follows. Let h be the density of b. Then the density of the minimiser at w is
-h(b(w)) det A(w), where A = n(λ+Δ)I + Σᵢ aᵢ zᵢzᵢᵀ and 0 < aᵢ ≤ 1/4. (1) If z replaces z', b(w) moves by
-z σ(-w·z) - z' σ(-w·z'), where σ is the logistic function. This vector has a norm of at most 2q, so that h changes by a
-factor of at most e^(ε'q). (2) Let B be A without the row that differs; B ≥ n(λ+Δ)I. As a ≤ 1/4 and |z| ≤ q, the
-determinant det A = det B (1 + a zᵀB⁻¹z) lies between det B and det B (1 + c) for either data set, so that the ratio of
-determinants is at most 1 + c. Given the data, the noise of different models is independent, so that the logarithms of
-the factors add up. ∎
+*Proof.* Take one model, and omit k. The objective is strongly convex and smooth. So the map from the noise b to the
+minimiser w has an inverse: b(w) = Σᵢ zᵢ/(1 + e^(w·zᵢ)) - nΔw - nλ∇g(w). The matrix ∇²g is the identity, and u cancels
+in what follows. Let h be the density of b. Then the density of the minimiser at w is h(b(w)) det A(w), where
+A = n(λ+Δ)I + Σᵢ aᵢ zᵢzᵢᵀ and 0 < aᵢ ≤ 1/4.
+(1) Let z replace z', and let σ be the logistic function. Then b(w) moves by z σ(-w·z) - z' σ(-w·z'), a vector of norm
+at most 2q. So h changes by a factor of at most e^(ε'q). (2) Let B be A without the row that differs; B ≥ n(λ+Δ)I. Since
+a ≤ 1/4 and |z| ≤ q, the determinant det A = det B (1 + a zᵀB⁻¹z) lies between det B and det B (1 + c). Both data sets
+have such a determinant, so the ratio of the two is at most 1 + c. Given the data, the noise of different models is
+independent. So the logarithms of the factors add up. ∎
 
-**The label alone.** If neighbours differ in the label of one row alone, z' = -z, then all models together are private
+**The label alone.** Let neighbours differ only in the label of one row, z' = -z. Then all models together are private
 with ε = ε' Σ_k q_k/2, less than half of the ε above. *Proof.* In (1) b(w) moves by z σ(-w·z) + z σ(w·z) = z, of norm at
-most q, and h changes by a factor of at most e^(ε'q/2). In (2) aᵢ = σ(w·zᵢ) σ(-w·zᵢ) and zᵢzᵢᵀ are the same for z and
--z, so that the determinants are equal. ∎ So the models are as private as the noise alone, b in one world and b + z in
-the other.
+most q. So h changes by a factor of at most e^(ε'q/2). In (2) aᵢ = σ(w·zᵢ) σ(-w·zᵢ) and zᵢzᵢᵀ are the same for z and -z.
+So the determinants are equal. ∎ Hence the models are as private as the noise alone: b in one world and b + z in the
+other.
 
 Both papers bound the determinants' ratio by (1 + c)² = 1 + q²/(2nλ) + q⁴/(16n²λ²), from the two eigenvalues of the
-difference of the two matrices A. These eigenvalues have opposite signs, so that one factor is enough. If ε' is barely
-above 0, the papers' rule adds almost boundless noise, although ε' = ε/2 with Δ > 0 is possible. `tight=True` avoids the
+difference of the two matrices A. These eigenvalues have opposite signs, so one factor is enough. If ε' is barely above
+0, the papers' rule adds almost boundless noise, although ε' = ε/2 with Δ > 0 is possible. `tight=True` avoids the
 looser bound and this noise.
 
-The constant 2q of (1) is attained in the limit for d ≥ 2 features. For d = 1 it is not: there w·z is far below 0 for
-one sign of z only, and b moves by less than 1.06 q. If g is |w - u|²/2 with a long u at obtuse angles to the
+The constant 2q of (1) is attained in the limit for d ≥ 2 features. For d = 1 it is not attained. There w·z is far below
+0 for one sign of z only, and b moves by less than 1.06 q. If g is |w - u|²/2 with a long u at obtuse angles to the
 neighbours' rows, the mechanism adds noise to a vector that moves by up to 2q.
 
-**δ(ε) of one row's label** (`RowLabel`). As shown above, the model of one group is as private as its noise: b in one
-world and b + z in the other, |z| <= q. The density of b depends on |b| alone and falls with |b|. So it exceeds the
-density of b + z on one side of the plane half-way between 0 and z. Therefore the total variation is Pr[|b₁| < |z|/2],
-where b₁ is one coordinate of b; it is largest for |z| = q. Let b = R v, where R has the law Gamma(d, scale) and v is
-uniform on the unit sphere. Then v₁² has the law Beta(1/2, (d-1)/2), and
+**δ(ε) of one row's label** (`RowLabel`). As shown above, the model of one group is as private as the noise: b in one
+world and b + z in the other. Here |z| <= q. The density of b falls with |b|. So it exceeds the density of b + z on one
+side of the plane half-way between 0 and z. Let b₁ be one coordinate of b. Then the total variation is Pr[|b₁| < |z|/2],
+which is largest for |z| = q. Write b = R v, where R has the law Gamma(d, scale) and v is uniform on the unit sphere.
+Then v₁² has the law Beta(1/2, (d-1)/2), and
 
     δ(0) = E Pr[R < q/(2|v₁|)].
 
-The probability falls with |v₁|, so that upper and lower sums enclose its mean. The overlap 1 - δ(0) of several groups
-together is at least the product of their overlaps. For ε > 0, δ is convex in e^ε, and 0 at the pure ε_label of the
-label. Hence it is at most the chord δ(0) (e^ε_label - e^ε)/(e^ε_label - 1).
+The probability falls with |v₁|, so upper and lower sums enclose its mean. The overlap of one group is 1 - δ(0). The
+overlap of several groups together is at least the product of their overlaps. For ε > 0, δ is convex in e^ε. At ε_label,
+the pure ε of the label, δ is 0. Hence δ is at most the chord δ(0) (e^ε_label - e^ε)/(e^ε_label - 1).
 """
 
 import math
@@ -92,7 +92,7 @@ LABEL_CONDITIONS = (
     Condition("replaced-label", "the label of one row differs; the number of rows and the two classes are public"),
     *OBJECTIVE_PERTURBATION_CONDITIONS[1:],
 )
-"""The conditions if the label of one row differs, and its features do not."""
+"""The conditions if only the label of one row differs."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ class ObjectivePerturbation(PlainNumbers):
     Args:
         num_rows: n, at least 1.
         norms: (K,) q_k > 0, the norms to which the rows of each group of features are clipped.
-        l2: (K,) λ_k > 0.
+        l2: (K,) λ_k > 0, the factors of the penalties.
         noise_epsilon: ε' > 0; infinite: no noise.
-        extra_l2: (K,) Δ_k ≥ 0.
+        extra_l2: (K,) Δ_k ≥ 0, additional factors of |w|²/2.
 
     >>> printed = ObjectivePerturbation(1000, (1.0,) * 5, (0.1,) * 5, 1.0, (0.0,) * 5)
     >>> round(printed.epsilon_upper, 2)  # Algorithm 4's source as printed, at ε = 1 for each of five groups
@@ -126,17 +126,16 @@ class ObjectivePerturbation(PlainNumbers):
 
     @property
     def noise_scale(self) -> float:
-        """2/ε', the scale of the noise; for d features the noise's norm has the law Gamma(d, 2/ε'), of mean 2d/ε'."""
+        """2/ε', the scale of the noise. For d features the noise's norm has the law Gamma(d, 2/ε') with mean 2d/ε'."""
         return 2.0 / self.noise_epsilon
 
     @property
     def epsilon_upper(self) -> float:
-        """The pure ε of all K models together if one whole row, features and label, is replaced:
-        ε' Σ_k q_k + Σ_k ln(1 + q_k²/(4n(λ_k + Δ_k))).
+        """The pure ε of all K models together if one whole row, features and label, is replaced.
 
-        n is the number of rows. Each model has noise with a density proportional to e^(-ε'|b|/2), where ε' is
-        `noise_epsilon`. The rows of model k are clipped to the norm q_k (`norms`), and its penalty has the factor λ_k
-        (`l2`) plus the additional Δ_k (`extra_l2`).
+        The formula is ε' Σ_k q_k + Σ_k ln(1 + q_k²/(4n(λ_k + Δ_k))). Here n is the number of rows, ε' is
+        `noise_epsilon`, q_k are the `norms`, λ_k is `l2`, and Δ_k is `extra_l2`. The noise of each model has a
+        density ∝ e^(-ε'|b|/2).
         """
         return self.noise_epsilon * math.fsum(self.norms) + math.fsum(
             math.log1p(q * q / (4.0 * self.num_rows * (l2 + extra)))
@@ -145,9 +144,7 @@ class ObjectivePerturbation(PlainNumbers):
 
     @property
     def label_epsilon(self) -> float:
-        """The pure ε of all models together if only one row's label is replaced: ε' Σ_k q_k/2, with
-        ε' = `noise_epsilon`.
-        """
+        """The pure ε of all models together if only one row's label is replaced: ε' Σ_k q_k/2."""
         return 0.5 * self.noise_epsilon * math.fsum(self.norms)
 
     def privacy(self) -> PrivacyBound:
@@ -167,21 +164,20 @@ class ObjectivePerturbation(PlainNumbers):
 def calibrate_perturbation(
     epsilon: float, num_rows: int, l2: Sequence[float], norms: Sequence[float] = (1.0,), tight: bool = False
 ) -> ObjectivePerturbation:
-    """Noise and additional regularisation with which K noisy logistic regressions on the same rows together are
-    ε-private for one whole row.
+    """Noise and regularisation with which K noisy logistic regressions on the same rows together are ε-private.
 
-    A row has one group of features for each model k; the group is clipped to the norm q_k. ε is spent on two things:
-    the noise, whose density is proportional to e^(-ε'|b|/2), costs ε' Σ_k q_k = ε'; the ratio of the determinants of
-    the models' Hessians in two neighbouring data sets costs the rest. Model k has the regularisation λ_k and the
-    additional Δ_k. Let f be 1 if `tight`, else 2. First way: ε' = ε - Σ_k f ln(1 + q_k²/(4nλ_k)) and Δ_k = 0, if this
-    ε' is above 0 (if `tight`: above ε/2). Otherwise the second way:
-    ε' = ε/2 and Δ_k = max(0, q_k²/(4n(e^(ε q_k/(2f)) - 1)) - λ_k), so that noise and determinants cost at most ε/2
+    One whole row is replaced. A row has one group of features for each model k. The noise has a density ∝ e^(-ε'|b|/2)
+    and costs ε' Σ_k q_k = ε'. The determinants of the models' Hessians cost the rest of ε. Model k has the
+    regularisation λ_k plus an additional Δ_k. Let f be 1 if `tight`, else 2. There are two ways:
+
+    1. ε' = ε - Σ_k f ln(1 + q_k²/(4nλ_k)) and Δ_k = 0. This way needs ε' above 0 (if `tight`: above ε/2).
+    2. Otherwise ε' = ε/2 and Δ_k = max(0, q_k²/(4n(e^(ε q_k/(2f)) - 1)) - λ_k). Noise and determinants cost at most ε/2
     each.
 
     Args:
         epsilon: ε > 0; infinite: no noise. num_rows: n. l2: (K,) λ_k > 0. norms: (K,) q_k > 0, the importance of the
-        groups, with sum 1. tight: if true, f = 1, which the module's proof shows to be enough; else f = 2 as in the
-        papers (Algorithm 1, steps 1 to 6; Algorithm 3, steps 3 to 10).
+        groups, with sum 1; group k is clipped to the norm q_k. tight: if true, f = 1, which the module's proof shows to
+        be enough; else f = 2 as in the papers (Algorithm 1, steps 1 to 6; Algorithm 3, steps 3 to 10).
 
     Raises:
         ValueError: a value is out of its range.
@@ -202,7 +198,7 @@ def calibrate_perturbation(
     )
     if noise_epsilon > least:
         return ObjectivePerturbation(num_rows, shares, penalties, noise_epsilon, (0.0,) * len(shares))
-    # else ε' = ε/2, and such Δ_k that the determinants cost the other half
+    # second way: ε' = ε/2, and the Δ_k make the determinants cost the other half at most
     extra = tuple(
         max(0.0, q * q / (4.0 * num_rows * math.expm1(epsilon * q / (2.0 * factor))) - value)
         for q, value in zip(shares, penalties, strict=True)
@@ -211,8 +207,7 @@ def calibrate_perturbation(
 
 
 def _check_rows(num_rows: int, norms: tuple[float, ...], l2: tuple[float, ...]) -> None:
-    """Raise ValueError unless there is at least one row and one group of features, and each group k has a norm q_k and
-    a regularisation λ_k, both above 0 and finite.
+    """Raise ValueError unless there is a row and a group of features, and every norm q_k and λ_k is above 0 and finite.
 
     Args:
         num_rows: n, the number of rows. norms: (K,) q_k, the norms to which the groups' rows are clipped. l2: (K,) λ_k.
@@ -227,8 +222,8 @@ def _check_rows(num_rows: int, norms: tuple[float, ...], l2: tuple[float, ...]) 
 
 
 _PARTS, _LEAST = 4000, 1e-9
-"""E Pr[R < distance/|v₁|] is enclosed by sums over values of |v₁| in equal ratios: the number of these values, and the
-smallest of them above 0.
+"""Sums over values of |v₁| in equal ratios enclose E Pr[R < distance/|v₁|]. These are the number of values, and the
+smallest value above 0.
 """
 _UP = 1.0 + 1e-9
 """Factor by which upper bounds are raised for rounding."""
@@ -262,16 +257,16 @@ class RowLabel(Accountant):
         """The pure ε of the label of one row: ε'/2 times the sum of the norms q_k to which the K models' rows are
         clipped.
 
-        The models' noise has a density proportional to e^(-ε'|b|/2), and a changed label moves it by at most q_k.
+        The models' noise has a density ∝ e^(-ε'|b|/2). A changed label moves the noise of model k by at most q_k.
         """
         return self.noise.label_epsilon
 
     @cached_property
     def total_variation(self) -> Bracket:
-        """Bounds of δ(0) of a row's label, against an observer of the K models, each learned from its own group of
-        features.
+        """Bounds of δ(0) of a row's label, against an observer of the K models.
 
-        For one group the lower bound is attained; for several it is 0, and the upper bound combines the groups' values.
+        For one group of features the lower bound is attained. For several groups it is 0, and the upper bound combines
+        the groups' values.
         """
         # the total variation of each group: Pr[|b₁| < q/2]
         variations = [
@@ -283,8 +278,8 @@ class RowLabel(Accountant):
         return Bracket(min(variations[0].lower, upper) if len(variations) == 1 else 0.0, upper)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε). The upper bound is, as a function of e^ε, the straight line from δ(0) at ε = 0 to 0 at the
-        pure ε; if the pure ε is above 700, the upper bound is δ(0) for all smaller ε. The lower bound is 0 for ε above
+        """Bounds of δ(ε). As a function of e^ε, the upper bound is the straight line from δ(0) at ε = 0 to 0 at the
+        pure ε. If the pure ε is above 700, the upper bound is δ(0) for all smaller ε. The lower bound is 0 for ε above
         0.
         """
         check_epsilon(epsilon)
@@ -299,7 +294,7 @@ class RowLabel(Accountant):
         return Bracket(0.0, min(1.0, self.total_variation.upper * share * _UP))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Upper bound of ε at δ in (0, 1), where the upper bound of δ(ε) falls to δ; the lower bound is 0."""
+        """Bounds of ε at δ in (0, 1). The upper bound of δ(ε) falls to δ at the upper bound. The lower bound is 0."""
         check_delta(delta)
         pure, most = self.pure_epsilon, self.total_variation.upper
         upper = 0.0 if delta >= most else pure
@@ -323,7 +318,7 @@ def _between(dimension: int, distance: float) -> Bracket:
     if dimension == 1:
         exact = float(-np.expm1(-distance))
         return Bracket(exact * (1.0 - 1e-12), exact * (1.0 + 1e-12))
-    # between two values of |v₁| the probability Pr[R < distance/|v₁|] lies between its values at these two
+    # Pr[R < distance/|v₁|] falls with |v₁|, so the values at the ends of an interval bound it inside
     ends = np.append(0.0, np.geomspace(_LEAST, 1.0, _PARTS))
     masses = np.diff(betainc(0.5, 0.5 * (dimension - 1), ends**2))
     inside = np.append(1.0, gammainc(dimension, distance / ends[1:]))

@@ -1,48 +1,49 @@
 """Accountant of private selection: several private runs are made, and only the best one is released.
 
 **What is done.** One run draws a setting from a fixed law, by default uniformly, and yields y = (score, model,
-setting). Draw K from a public law, make K independent runs, and release the y with the best score, or a constant if
-K = 0. Each run has a uniform tag that settles ties and reveals nothing. In two neighbouring worlds, let p and p' be the
-densities of y, and u(y) and u'(y) the probabilities that a run is better than y. If y is drawn from p, 1-u(y) is
-uniform. Let φ(x) = E x^K, and let φ' be its derivative. So the released y has the density p(y) φ'(1-u(y)) in one world
-and p'(y) φ'(1-u'(y)) in the other; the factor φ'(1-u) is called its weight. The constant has the same probability in
-both worlds.
+setting). Draw K from a public law, and make K independent runs. Release the y with the best score, or a constant if
+K = 0. A uniform random tag of each run settles ties and reveals nothing. In two neighbouring worlds, let p and p' be
+the densities of y. Let u(y) and u'(y) be the probabilities that a run is better than y. If y is drawn from p, 1-u(y) is
+uniform. Let φ(x) = E x^K, and let φ' be its derivative. Then the released y has the density p(y) φ'(1-u(y)) in one
+world and p'(y) φ'(1-u'(y)) in the other. The factor φ'(1-u) is called the weight of y. The constant has the same
+probability in both worlds.
 
-**What follows for u and u' from the privacy of one run.** Let δ(ε) be the δ of one run, score and model together, over
-all neighbouring worlds in both directions. "Better than y" is an event, so that u' <= T(u), where T(u) is the least
+**What follows for u and u' from the privacy of one run.** Let δ(ε) be the δ of one run over all neighbouring worlds in
+both directions. A run is score and model together. "Better than y" is an event. So u' <= T(u), where T(u) is the least
 value of e^ε u + δ(ε) and 1 - e^-ε (1-u-δ(ε)) over all ε >= 0. T is concave, and piecewise linear for the `LossLaw` of
 one run. So
 
     ln φ'(1-u)/φ'(1-u') <= C(u) := ln φ'(1-u) - ln φ'(1-T(u)).
 
-Between two corners of T, C is monotone for every law of `selection_run_laws`, since φ' is a power or the exponential of
-a linear function.
+Between two corners of T, C is monotone for every law of `selection_run_laws`. The reason is that φ' is a power or the
+exponential of a linear function.
 
 **Hockey-stick bounds.** The excess p φ'(1-u) - e^ε p' φ'(1-u') is at most φ'(1-u) (p - e^(ε-C(u)) p').
 
 1. *One ratio.* Let c be the largest C(u), and m = max(0, p - e^(ε-c) p'). The function m is at most p, and its integral
-   is at most δ(ε-c). The integral of φ'(1-u) m is largest if m is p at the best y and 0 elsewhere: it is at most
-   1 - φ(1-δ(ε-c)) <= E K δ(ε-c). For ε < c, use δ(-x) = 1 - e^-x (1 - δ(x)).
+is at most δ(ε-c). The integral of φ'(1-u) m is largest if m is p at the best y and 0 elsewhere. So it is at most
+1 - φ(1-δ(ε-c)) <= E K δ(ε-c). For ε < c, use δ(-x) = 1 - e^-x (1 - δ(x)).
 2. *Bands.* Cut [0, 1] into bands of u, at all corners of T and at further points. In band j let w_j be the largest
-   weight and C_j the largest C(u). Let m_j be the integral over the band of max(0, p - e^(ε-C_j) p'), which is at most
-   the width of the band. For every C, the sum of the m_j over all bands with C_j <= C is at most δ(ε-C). The largest
-   Σ w_j m_j under these constraints is a bound. Since the constraints are nested, it is found by filling the bands in
-   the order of their weights.
+weight and C_j the largest C(u). Let m_j be the integral over the band of max(0, p - e^(ε-C_j) p'). Then m_j is at most
+the width of the band. For every C, the sum of the m_j over all bands with C_j <= C is at most δ(ε-C). The largest Σ w_j
+m_j under these constraints is a bound. The constraints are nested. So the largest sum is found by filling the bands in
+the order of their weights.
 
 **Rényi bound.** Let D be the divergence of order λ of what is released. e^((λ-1)D) is φ(0), for the constant, plus the
-integral of p^λ p'^(1-λ) φ'(1-u)^λ φ'(1-u')^(1-λ). Let ε_λ be the Rényi ε of one run. Then that of the selection is
+integral of p^λ p'^(1-λ) φ'(1-u)^λ φ'(1-u')^(1-λ). Let ε_λ be the Rényi ε of one run. Then the Rényi ε of the selection
+is
 
     ε'_λ <= ln(φ(0) + e^((λ-1) ε_λ + B))/(λ-1),    B = max over u of ln φ'(1-u) + (λ-1) C(u).
 
-B is at most ln E K + (λ-1) c. The probabilities of the event "better than y, or a coin of probability γ comes up" obey
-the run's Rényi ε_ν of every order ν. For the truncated negative binomial law (parameters η and γ), c is therefore at
-most
-(1+η)((1-1/ν) ε_ν + ln(1/γ)/ν): Theorem 2 of Papernot and Steinke (2022). For the Poisson law of mean μ,
-u' <= e^a u + δ(a) with e^a <= λ/(λ-1) makes B at most ln μ + (λ-1) μ δ(a), as in their Theorem 6, which has no φ(0).
+B is at most ln E K + (λ-1) c. Consider the event "better than y, or a coin of probability γ comes up". The event's
+probabilities in two worlds obey the run's Rényi ε_ν of every order ν. So for the truncated negative binomial law
+(parameters η and γ), c is at most (1+η)((1-1/ν) ε_ν + ln(1/γ)/ν): Theorem 2 of Papernot and Steinke (2022). For the
+Poisson law of mean μ, take an a with e^a <= λ/(λ-1). Then u' <= e^a u + δ(a) makes B at most ln μ + (λ-1) μ δ(a), as in
+their Theorem 6, which has no φ(0).
 
-**Pure ε.** If one run is ε-private with δ = 0, the selection is (ε + c)-private. With
-T(u) = min(e^ε u, 1 - e^-ε (1-u)), C is largest at u = 1/(1+e^ε). For the truncated negative binomial law this gives
-ε + (1+η) ln((γ+e^ε)/(1+γe^ε)), which is less than (2+η) ε, the value in Papernot and Steinke's Corollary 3.
+**Pure ε.** If one run is ε-private with δ = 0, the selection is (ε + c)-private. With T(u) = min(e^ε u, 1 - e^-ε
+(1-u)), C is largest at u = 1/(1+e^ε). For the truncated negative binomial law this gives ε + (1+η)
+ln((γ+e^ε)/(1+γe^ε)). This is less than (2+η) ε, the value in Papernot and Steinke's Corollary 3.
 
 Each stated bound is the least of these. Koskela, Redberg and Wang (2024) also bound privacy profiles of selections.
 """
@@ -89,21 +90,20 @@ _PRECISION = 1e-6
 _MARGIN = 1e-9
 """Relative margin for rounding."""
 _ROUNDING = 1e-13
-"""Bound of the rounding error of probabilities that are sums of a loss law's masses."""
+"""Bound of the rounding error of sums of a loss law's masses."""
 _STEP = 1.03
-"""Ratio of neighbouring ends of bands."""
+"""Ratio of the ends of neighbouring bands."""
 
 
 @dataclass(frozen=True)
 class Selection(Accountant):
     """Privacy of one user's label against an observer of the best of K private runs, who sees no other run.
 
-    The lower bounds are 0, since higher ones would depend on how scores are made.
+    The lower bounds are 0. A higher lower bound would depend on how scores are made.
 
     Args:
-        base: accountant of one run, score and model together. If the score and the model are made from the labels of
-            different users, it is the `WorstOf` the two accountants; if from the labels of the same users, it is their
-            `Composition`.
+        base: accountant of one run, score and model together. If different users' labels make the score and the model,
+        use the `WorstOf` the two accountants. If the same users' labels make both, use the `Composition` of the two.
         law: the law of the number of runs, such as `TruncatedNegativeBinomial`.
 
     >>> from p2p_sim.privacy import NoisyScore, TruncatedNegativeBinomial
@@ -120,10 +120,10 @@ class Selection(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions under which the bounds hold, in words: those of one run and those of the selection.
+        """The conditions of the bounds, in words: the conditions of one run and the conditions of the selection.
 
-        One run may require that no hyperparameter was chosen by looking at labels. This condition is replaced by
-        another one: only this selection chose hyperparameters by looking at labels.
+        One run may require that no hyperparameter was chosen by looking at labels. The selection replaces this
+        condition: only this selection chose hyperparameters by looking at labels.
         """
         run = (
             PAID_CHOICE if getattr(c, "identifier", "") == PAID_CHOICE.identifier else c for c in self.base.conditions
@@ -132,25 +132,25 @@ class Selection(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The pure ε: that of one run plus c. The weight of an outcome of a run is the factor by which the selection
-        changes its probability density; e^c is the largest ratio of an outcome's weights in two neighbouring worlds.
+        """The pure ε of one run plus c. e^c is the largest ratio of an outcome's weights in two neighbouring worlds.
+        The weight of an outcome is the factor by which the selection changes its probability density.
         """
         return _rounded_up(self.base.pure_epsilon + self._bands.most)
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ at which ε is computed, at most 0.5. It is the selection's δ that follows from the smallest δ
-        at which the accountant of one run works.
+        """The smallest δ at which ε is computed, at most 0.5. This δ follows from the smallest δ at which the
+        accountant of one run works.
         """
         return min(0.5, self.law.best_share(self.base.least_delta) * (1.0 + _MARGIN))
 
     def delta(self, epsilon: float) -> Bracket:
-        """Upper bound of δ(ε), ε at least 0, the least of three bounds; the lower bound is 0.
+        """Bounds of δ(ε), ε at least 0. The upper bound is the least of three bounds; the lower bound is 0.
 
         The weight of an outcome of a run is the factor by which the selection changes its probability density. The
-        first bound uses one number for all outcomes: the largest ratio of an outcome's weights in two neighbouring
-        worlds. The second uses the largest ratio in each interval (band) of the probability that another run is better.
-        The third follows from the Rényi ε of several orders.
+        first bound uses the largest ratio of an outcome's weights in two neighbouring worlds. The second bound uses the
+        largest ratio in each band, an interval of the probability that another run is better. The third bound follows
+        from the Rényi ε of several orders.
         """
         check_epsilon(epsilon)
         if epsilon >= self.pure_epsilon:
@@ -161,14 +161,14 @@ class Selection(Accountant):
         """Bounds of ε at δ. The upper bound is infinite if no ε is certified; the lower bound is 0.
 
         Raises:
-            ValueError: δ is outside (0, 1), or below `least_delta`; or the observer of the accountant of one run
-            (`base`) is not the learner: such an observer would see every run.
+            ValueError: δ is outside (0, 1), or below `least_delta`. Or the observer of one run (`base`) is not the
+            learner: such an observer would see every run.
         """
         check_delta(delta)
         if delta < self.least_delta:
             raise ValueError(f"delta = {delta}: must be at least {self.least_delta:.3g} for this selection")
-        # one ratio: c plus the ε of one run at δ'. If outcomes have probability δ' in one run, and are the best ones,
-        # then the selection releases one of them with probability δ
+        # one ratio: c plus the ε of one run at δ'. Let the best outcomes have probability δ' in one run; then the
+        # selection releases such an outcome with probability δ
         run_delta, least = self.law.delta_of(delta), self.base.least_delta
         stated = self.base.epsilon(max(run_delta, least))
         if stated.observer != "learner":
@@ -203,11 +203,10 @@ class Selection(Accountant):
         return min(_rounded_up(max(0.0, log / (order - 1.0))), self.pure_epsilon)
 
     def _by_ratio(self, epsilon: float) -> float:
-        """Upper bound of δ(ε) that uses one number c for all outcomes: 1 - E (1-δ₁(ε-c))^K. Here K is the number of
-        runs, and δ₁ is the δ of one run, with δ₁(-x) = 1 - e^-x (1 - δ₁(x)).
+        """Upper bound of δ(ε) from one ratio c for all outcomes: 1 - E (1-δ₁(ε-c))^K.
 
-        The weight of an outcome of a run is the factor by which the selection changes its probability density. e^c is
-        the largest ratio of an outcome's weights in two neighbouring worlds.
+        K is the number of runs, and δ₁ is the δ of one run, with δ₁(-x) = 1 - e^-x (1 - δ₁(x)). See `pure_epsilon` for
+        c.
         """
         less = epsilon - self._bands.most * (1.0 + _MARGIN)
         run = self.base.delta(min(abs(less), LARGEST_EPSILON)).upper
@@ -216,17 +215,12 @@ class Selection(Accountant):
         return self.law.best_share(min(1.0, run)) * (1.0 + _MARGIN)
 
     def _in_bands(self, epsilon: float) -> float:
-        """Upper bound of δ(ε) from the largest ratio of weights in each band.
-
-        A band is an interval of the probability u that another run is better. The weight of an outcome of a run is the
-        factor by which the selection changes its probability density; the ratio is that of an outcome's weights in two
-        neighbouring worlds.
-        """
+        """Upper bound of δ(ε) from the largest ratio of weights in each band (see `delta`)."""
         return self._bands.delta(epsilon) * (1.0 + _MARGIN)
 
     def _by_renyi(self, epsilon: float) -> float:
-        """Upper bound of δ(ε) from the Rényi ε of the selection: the least bound over 19 orders from 1.25 to 256, or 1
-        if the Rényi ε is infinite at all of them.
+        """Upper bound of δ(ε) from the Rényi ε of the selection: the least bound over 19 orders from 1.25 to 256. The
+        bound is 1 if the Rényi ε is infinite at all orders.
 
         See Canonne, Kamath and Steinke 2020, Proposition 12.
         """
@@ -242,9 +236,7 @@ class Selection(Accountant):
 
     @cached_property
     def _bands(self) -> "RunLawBands":
-        """Intervals (bands) of u, the probability that another run is better than an outcome, with bounds of how the
-        selection changes its probability density there.
-        """
+        """The bands of u, the probability that another run is better than an outcome, with bounds of the weights."""
         return RunLawBands.of(loss_law(self.base), self.law)
 
 
@@ -255,14 +247,13 @@ def _rounded_up(epsilon: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class RunLawBands:
-    """Intervals (bands) of u, the probability that another run is better, with bounds of the outcomes' weights in each
-    band.
+    """Bands: intervals of u, the probability that another run is better, with bounds of the outcomes' weights.
 
     An outcome's weight is the factor by which the selection changes its probability density.
 
     law: the law of one run's privacy loss. widths, ends: (b,) width and upper end of each band, in ascending order of
-    u. log_weights: (b,) the largest logarithm of an outcome's weight in each band. log_ratios: (b,) the largest
-    logarithm, in each band, of the ratio of an outcome's weights in two neighbouring worlds. silent: as in `RunLaw`.
+    u. log_weights: (b,) the largest logarithm of a weight in each band. log_ratios: (b,) the largest logarithm, in each
+    band, of the ratio of an outcome's weights in two neighbouring worlds. silent: explained in `RunLaw`.
     """
 
     law: LossLaw
@@ -276,12 +267,10 @@ class RunLawBands:
     def of(loss: LossLaw, runs: RunLaw) -> "RunLawBands":
         """The bands for the law of one run's privacy loss and the law of the number of runs.
 
-        A band is an interval of u, the probability that another run is better than an outcome. An outcome's weight is
-        the factor by which the selection changes its probability density. Each band gets the largest weight, and the
-        largest ratio of an outcome's weights in two neighbouring worlds.
+        Each band gets the largest weight, and the largest ratio of an outcome's weights in two neighbouring worlds.
         """
-        # T(u) is the largest probability in one world of an event that has probability u in the other. Its corners are
-        # sums of masses in both worlds, in the order of their likelihood ratios
+        # T(u) is the largest probability in one world of an event that has probability u in the other. The corners of T
+        # are sums of masses in both worlds, in the order of the likelihood ratio
         negative, small = loss.losses > 0.0, loss.masses * np.exp(-loss.losses)
         u = np.cumsum(np.concatenate([[0.0], small[::-1], loss.masses[negative], [loss.infinite]]))
         largest = np.cumsum(np.concatenate([[loss.infinite], loss.masses[::-1], small[negative], [0.0]]))
@@ -306,32 +295,27 @@ class RunLawBands:
 
     @property
     def most(self) -> float:
-        """c, the largest logarithm of the ratio of an outcome's weights in two neighbouring worlds. It bounds how much
-        the selection adds to the pure ε of one run.
+        """c, the largest logarithm of the ratio of an outcome's weights in two neighbouring worlds.
 
-        An outcome's weight is the factor by which the selection changes its probability density.
+        c bounds how much the selection adds to the pure ε of one run.
         """
         return float(self.log_ratios.max())
 
     def renyi(self, order: float) -> float:
-        """The largest value, over all bands, of ln(weight) + (λ-1) ln(ratio). The Rényi bound of order λ = `order` adds
-        this value to (λ-1) times the Rényi ε of one run.
+        """The largest value, over all bands, of ln(weight) + (λ-1) ln(ratio).
 
-        A band is an interval of the probability that another run is better. A weight is the factor by which the
-        selection changes an outcome's probability density; the ratio is that of an outcome's weights in two
-        neighbouring worlds.
+        The Rényi bound of order λ = `order` adds this value to (λ-1) times the Rényi ε of one run. The ratio compares
+        an outcome's weights in two neighbouring worlds.
         """
         return float((self.log_weights + (order - 1.0) * self.log_ratios).max())
 
     def delta(self, epsilon: float) -> float:
         """Upper bound of δ(ε), from the largest weight and the largest ratio of weights in each band.
 
-        A band is an interval of the probability that another run is better. A weight is the factor by which the
-        selection changes an outcome's probability density; the ratio is that of an outcome's weights in two
-        neighbouring worlds. The rule of selection may be another one: release the first run whose score reaches a
-        public threshold, or nothing if none does. Then all runs that reach the threshold have one weight, which depends
-        on the probability that a run reaches it. `silent` is the weight of releasing nothing divided by this weight.
-        The result is the largest bound over all probabilities that a run reaches the threshold.
+        If `silent` is not None, the selection releases the first run whose score reaches a public threshold, or
+        nothing. Then all runs that reach the threshold have the same weight. This weight depends on the probability
+        that a run reaches the threshold. `silent` is the weight of releasing nothing divided by this weight. The result
+        is then the largest bound over all probabilities of reaching the threshold.
         """
         capacity, weights = deltas(self.law, epsilon - self.log_ratios), np.exp(self.log_weights)
         if self.silent is not None:  # at most u of the excess belongs to outputs that reach the threshold
@@ -339,7 +323,7 @@ class RunLawBands:
             return min(1.0, float((weights * (reaching + self.silent * (capacity - reaching))).max()))
         order = np.argsort(self.log_ratios, kind="stable")
         rank = np.argsort(order)  # of each band in this order
-        # fill the bands from the largest weight down; each uses up capacity of all bands whose ratio is not smaller
+        # fill the bands from the largest weight down; each band uses up capacity of all bands with no smaller ratio
         room, total = capacity[order], 0.0
         for band in range(len(order)):
             first = rank[band]

@@ -1,16 +1,16 @@
 """An upper bound of δ(ε) of Algorithm 1 of the clustering paper, for any number of classes K, over all data sets.
 
-Only noisy labels are released. Each of n users' labels is replaced, with probability λ, by a draw from q̃. Here q̃ is a
+Only noisy labels are released. With probability λ each of n users' labels is replaced by a draw from q̃. Here q̃ is a
 noisy distribution of the labels, which gives every class a probability of at least τ. The noise on a class's share has
-scale σ/n.
+scale σ/n. In this module `lam` is λ, `scale` is σ, and `threshold` is τ.
 
-With the noise fixed, a changed label moves q̃ by at most 1/n in total variation. The pair of laws q̃ before and after
-the change is a post-processing of the pair (τ + d, 1-2τ-d, τ), (τ, 1-2τ-d, τ + d) on three points, where
-d = min(1/n, 1-Kτ). So, given the noise, n resampled labels reveal no more than n draws from the three points. A part f
-of the change can be hidden in the noise instead. Then two Laplace variables count as revealed, each moved by f/σ of its
-scale, and d is multiplied by 1-f. The target's own noisy label is bounded by a pair of laws on three points, with λτ
-and 1-λ+λd in place of τ and d. The bound holds for every f; the smallest of the bounds for a few values of f is taken.
-`docs/theorem.md` has the proof, where it treats a curator who resamples.
+Fix the noise. A changed label then moves q̃ by at most 1/n in total variation. Let d = min(1/n, 1-Kτ). The pair of laws
+q̃ before and after the change is a post-processing of two laws on three points: (τ + d, 1-2τ-d, τ) and (τ, 1-2τ-d,
+τ + d). So n resampled labels reveal no more than n draws from the three points. The noise can hide a part f of the
+change instead. Then two Laplace variables count as revealed, each moved by f/σ of its scale, and d is multiplied by
+1-f. A pair of laws on three points also bounds the target's own noisy label, with λτ and 1-λ+λd in place of τ and d.
+The bound holds for every f. The module takes the smallest bound for a few values of f. `docs/theorem.md` has the proof,
+where it treats a curator who resamples.
 """
 
 import math
@@ -26,49 +26,47 @@ LARGEST_CLUSTER = 2**17
 LEAST_THRESHOLD = 1e-9
 """Smallest threshold τ for which the bound is computed."""
 _PARTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.6, 2.5, 5.0)
-"""Parts f that are tried, as multiples of σ²/(σ² + λnτ); this part would be best if all laws were normal."""
+"""Parts f that are tried, as multiples of σ²/(σ² + λnτ). This part would be best if all laws were normal."""
 _MOST_HIDDEN = 0.95
 """Largest part f."""
 _FINE = 0.02
 """Desired step of the grid, in standard deviations of the loss; `_FINEST` and `_POINTS` may make it coarser."""
 _CUT = 1e-40
-"""Probability below which a law's ends are cut off; their probability under the second law is added to `lost`, hence to
-δ."""
+"""An outcome at an end is cut off if both its probabilities are smaller. `lost` then includes the second probability.
+"""
 _UNDERFLOW = 1e-30
 """Bound of the second law's probability of losses above 640, at which the first law underflows.
 
 The losses of two Laplace laws and of the target's own label are at most 3 · `_LOSSES` = 180 together. The loss of the
-draws is 460 or more with probability at most Pr[Bin(n, τ + 1/n) >= 460 / ln(1 + 1/(nτ))] < 1e-32; the largest value is
-that at n = 73 and τ = `LEAST_THRESHOLD`.
+draws is 460 or more with probability at most Pr[Bin(n, τ + 1/n) >= 460 / ln(1 + 1/(nτ))] < 1e-32. The largest value is
+at n = 73 and τ = `LEAST_THRESHOLD`.
 """
 _SLACK = 1e-7
 """Relative amount by which probabilities are raised for rounding, and half of the amount by which losses are raised.
 
-Let u = 2^-53. All terms are non-negative, so that relative errors add up. The three probabilities of a draw have errors
-of at most 24u. If the middle probability is small, its absolute error is up to 3u, which is less than 24u times the
-last probability under the second law. `np.convolve` sums directly, and adds at most m·u, where m is the shorter length.
-Squaring doubles the error. So the error of the law of n draws is at most n (24u + Σ_j m_j u / 2^(j+1)), where m_j is
-the length of the law of 2^j draws. By Hoeffding's inequality m_j <= min(2^(j+1) + 1, 28 · 2^(j/2)), and the sum is at
+Let u = 2^-53. All terms are non-negative, so relative errors add up. The three probabilities of a draw have errors of
+at most 24u. A small middle probability has an absolute error of up to 3u. This is less than 24u times the last
+probability under the second law. `np.convolve` sums directly, and adds at most m·u, where m is the shorter length.
+Squaring doubles the error. Let m_j be the length of the law of 2^j draws. Then the error of the law of n draws is at
+most n (24u + Σ_j m_j u / 2^(j+1)). By Hoeffding's inequality m_j <= min(2^(j+1) + 1, 28 · 2^(j/2)), and the sum is at
 most 12u. At n = 2^17 this is 5.3e-10; at most 20 other convolutions add 3e-10. The errors of losses also add up: 4u of
-at most 1000 for all draws together, and 2e-14 for each law that is put on the grid.
+at most 1000 for all draws together, and 2e-14 for each law on the grid.
 """
 _LEAST_ROOM = 1e-4
-"""τ is lowered until 1 - Kτ is at least this. The bound stays valid; without this the grid would be too fine."""
+"""τ is lowered until 1 - Kτ is at least this value. The bound stays valid, and the grid does not become too fine."""
 _FINEST = 1000
 """Largest number of steps of the grid in the loss of one draw."""
 _POINTS = 3e5
-"""About the largest number of grid points up to the loss of the target's own label; a draw's loss is at least one step.
-"""
+"""Approximate limit of the grid steps up to the loss of the target's own label. A draw's loss is at least one step."""
 _VASTEST = 1e150
-"""From this noise scale σ on, the best part f is taken as 1, so that σ² need not be formed."""
+"""From this noise scale σ on, the best part f is taken as 1. Then σ² need not be formed."""
 _LOSSES = 60.0
-"""A larger loss of the target's own label counts as infinite; the parts f are such that no loss of a Laplace law is
-larger."""
+"""A larger loss of the target's own label counts as infinite. No part f makes a loss of a Laplace law larger."""
 
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """A pair of laws, given by the loss on a grid; the loss is the logarithm of the ratio of the second law to the
+    """A pair of laws, given by the loss on a grid. The loss is the logarithm of the ratio of the second law to the
     first.
 
     law: (L,) probabilities under the first law of the losses (first + i) · grid, i = 0 to L-1. lost: probability under
@@ -81,8 +79,8 @@ class Losses:
     lost: float
 
     def divergence(self, epsilon: float) -> float:
-        """An upper bound of the hockey-stick divergence Σ [second law - e^ε · first law]₊. All rounding errors of the
-        law and of the losses are allowed for.
+        """An upper bound of the hockey-stick divergence Σ [second law - e^ε · first law]₊, with allowance for all
+        rounding errors.
         """
         gains = self.grid * (self.first + np.arange(len(self.law))) - epsilon
         above = gains > -_SLACK
@@ -90,11 +88,11 @@ class Losses:
         return float(np.maximum(gained, 0.0).sum()) * (1.0 + _SLACK) + self.lost
 
     def times(self, factor: "Losses") -> "Losses":
-        """The pair of product laws of two independent observations, this one and `factor`; both must have the same step
-        `grid`. Negligible ends of the laws are cut off and added to `lost`.
+        """The pair of product laws of two independent observations, this pair and `factor`, with the same step `grid`.
+        Negligible ends of the laws are cut off and added to `lost`.
         """
         law, first = np.convolve(self.law, factor.law), self.first + factor.first
-        # cut off ends with next to no probability under either law; their probability under the second law is lost
+        # cut off ends with hardly any probability under both laws; count their probability under the second law as lost
         second = law * np.exp(np.minimum(self.grid * (first + np.arange(len(law))), 700.0))
         likely = np.flatnonzero(np.maximum(law, second) > _CUT)
         inside = slice(int(likely[0]), int(likely[-1]) + 1)
@@ -122,9 +120,11 @@ class Losses:
 def classes_delta(
     n: int, resampling_prob: float, scale: float, threshold: float, *, epsilon: float, classes: int
 ) -> float:
-    """Upper bound of δ(ε) over all data sets for Algorithm 1 of the clustering paper with any number of classes, if
-    only the noisy labels are released. A curator replaces each label, with probability λ, by a draw from the noisy
-    shares of the classes.
+    """Upper bound of δ(ε) over all data sets for Algorithm 1 of the clustering paper, if only the noisy labels are
+    released.
+
+    A curator replaces each label, with probability λ, by a draw from the noisy shares of the classes. There may be any
+    number of classes.
 
     Args:
         n: users, up to 131,072. resampling_prob: λ in (0, 1]. scale: σ in [0, ∞]; the noise on a share has scale σ/n.
@@ -137,17 +137,14 @@ def classes_delta(
 
 @lru_cache(maxsize=8)
 def _laws(n: int, lam: float, scale: float, threshold: float, moved: float) -> tuple[Losses, ...]:
-    """Pairs of laws that bound what the noisy labels reveal of one user's label, one pair for each of several parts f;
-    each pair gives a valid bound.
+    """Pairs of laws that bound what the noisy labels reveal of one user's label: one valid pair for each of several
+    parts f.
 
-    A curator draws labels anew from the noisy shares of the classes. One changed label moves these shares. A part f of
-    this move counts as seen through the noise on the shares, as if two noisy shares were revealed; the other part
-    counts as seen through the draws.
+    One changed label moves the noisy shares. A part f of this move counts as seen through the noise on the shares, and
+    the other part as seen through the draws.
 
     Args:
-        n: users. lam: λ, the probability that a label is drawn anew. scale: σ; the noise on a share has scale σ/n.
-        threshold: τ, the least noisy share. moved: d, by how much a changed label moves the noisy shares, in total
-        variation, if f is 0.
+        moved: d, by how much a changed label moves the noisy shares, in total variation.
     """
     draws = lam * n * threshold
     best = scale**2 / (scale**2 + draws) if scale < _VASTEST else 1.0
@@ -156,19 +153,17 @@ def _laws(n: int, lam: float, scale: float, threshold: float, moved: float) -> t
 
 
 def _law(n: int, lam: float, scale: float, threshold: float, *, moved: float, part: float) -> Losses:
-    """The pair of laws that bounds what the noisy labels reveal of one user's label. A part f of the change of the
-    noisy shares counts as seen through their noise, and the rest as seen through the draws.
+    """The pair of laws for one part f, which bounds what the noisy labels reveal of one user's label.
 
-    The result is the product of the pairs of up to three independent observations: the draws of all users (if λ is
-    below 1, of all others); if λ is below 1, the target's own noisy label; and, for f above 0, two Laplace variables,
-    each moved by f/σ of its scale.
+    The result is the product of the pairs of up to three independent observations. The first is the draws of all users,
+    or of all others if λ is below 1. The second is the target's own noisy label if λ is below 1. The third, for f above
+    0, is two Laplace variables, each moved by f/σ of its scale.
 
     Args:
-        n: users. lam: λ, the probability that a label is drawn anew from the noisy shares. scale: σ; the noise on a
-        share has scale σ/n. threshold: τ, the least noisy share. moved: (1-f) d, by how much a changed label still
-        moves the noisy shares in the draws. part: f.
+        moved: (1-f) d, how much a changed label still moves the noisy shares in the draws. part: f.
     """
-    # the grid: the loss of a draw, ln(1 + d/τ), is a whole number of grid steps, more of them if the loss varies little
+    # the grid: the loss of a draw, ln(1 + moved/τ), is a whole number of grid steps; the steps are finer if the loss
+    # varies little
     step, hidden = math.log1p(moved / threshold), part / scale if part > 0.0 else 0.0
     deviation = math.sqrt(2.0 * n * lam * threshold * step**2 + 2.0 * hidden**2)
     own = min(math.log1p(1.0 / (lam * threshold)), _LOSSES) if lam < 1.0 else 0.0
@@ -189,14 +184,13 @@ def _law(n: int, lam: float, scale: float, threshold: float, *, moved: float, pa
 
 
 def _label(least: float, moved: float, grid: float) -> Losses:
-    """A pair of laws that bounds how well the target's own noisy label tells two values of her true label apart, on the
-    grid of log-ratios.
+    """A pair of laws that bounds how well the target's own noisy label tells two values of her true label apart.
 
-    She keeps her label or has one drawn anew, so that each label has at least the probability `least`. The probability
-    of an outcome differs by at most `moved` between the two true labels. So the two laws have three outcomes. Under the
-    first law their probabilities are least + moved, the rest to 1, and least; under the second law they are in reverse
-    order. If the log-ratio ln(1 + moved/least) exceeds 60, the outcome with this log-ratio is left out: its probability
-    under the second law is stored in `lost`, and added to every divergence.
+    Each noisy label has at least the probability `least`, since a label may be drawn anew. The probability of an
+    outcome differs by at most `moved` between the two true labels. So the two laws have three outcomes. Under the first
+    law their probabilities are least + moved, the rest to 1, and least. Under the second law the order is reversed. If
+    the log-ratio ln(1 + moved/least) exceeds 60, the outcome with this log-ratio is left out. Every divergence then
+    includes its probability under the second law.
 
     Args:
         least: the smallest probability of an outcome. moved: the largest difference. grid: the step of the grid.
@@ -224,9 +218,9 @@ def _laplace(shift: float, grid: float) -> Losses:
 def _spread(first: Floats, losses: Floats, grid: float) -> Losses:
     """A pair of laws with J outcomes, put on a grid of losses.
 
-    An outcome between two points of the grid is split between both, such that its total probability under either law
-    stays the same. A split loss only varies more, and hockey-stick divergences are means of a convex function of the
-    likelihood ratio, so that they do not fall.
+    An outcome between two points of the grid is split between both, with the same total probability under either law. A
+    split loss only varies more. Hockey-stick divergences are means of a convex function of the likelihood ratio, so
+    they do not fall.
 
     Args:
         first: (J,), the outcomes' probabilities under the first law. losses: (J,), the logarithms of the ratio of the

@@ -1,20 +1,25 @@
 """Bounds of δ(ε) for Algorithm 1 of the clustering paper, for two classes, if only noisy labels are released.
 
-Let Q = q̃₁ be the random noisy share of label 1 if J of n users hold label 1. Let V_J(k) = E Bin(k; n, Q), where
-Bin(k; n, p) is the binomial probability of k ones in n draws. With probability λ a label is resampled: it is replaced
-by a draw that is a one with probability Q. If every label is resampled (λ = 1), the learner sees n draws, and k of them
-are ones with probability V_J(k). If m others hold label 1, J is m if the target's label is 0, and m + 1 if it is 1.
+In this module `scale` is σ: the noise on a share has scale σ/n. `threshold` is τ, the least noisy share.
+`resampling_prob` is λ.
 
-For λ < 1, an upper bound follows if the learner is told which of the others were resampled, which does not depend on
-labels. Assume a number of resampled others that is hardly ever exceeded; this only raises δ, since fewer draws are a
+Let Q = q̃₁ be the random noisy share of label 1 if J of n users hold label 1. Let Bin(k; n, p) be the binomial
+probability of k ones in n draws, and V_J(k) = E Bin(k; n, Q). With probability λ a label is resampled: it is replaced
+by a draw that is a one with probability Q. If every label is resampled (λ = 1), the learner sees n draws. Exactly k
+draws are ones with probability V_J(k). Let m others hold label 1. Then J is m if the target's label is 0, and m + 1 if
+her label is 1.
+
+For λ < 1, an upper bound follows if the learner is told which of the others were resampled. This fact does not depend
+on labels. Assume a number of resampled others that is hardly ever exceeded. This only raises δ, since fewer draws are a
 post-processing of more draws. The learner sees these draws and the target's noisy label, which is a draw from Q with
-probability λ. Their joint law is a positive combination of V_J(k) and V_J(k + 1). A lower bound follows if the learner
-looks only at the target and the others with label 0. The noisy label of each such other is a one with probability λQ.
+probability λ. The joint law of both is a positive combination of V_J(k) and V_J(k + 1). A lower bound follows if the
+learner looks only at the target and the others with label 0. The noisy label of each such other is a one with
+probability λQ.
 
-V_J is an integral over the law of Q, whose distribution function F is known in closed form (`noisy_share`). The range
-of Q is cut into bins by nodes. On each bin Bin(k; n, ·) is replaced by its chord, with a bound on the difference. So
-V_J is a sum over nodes, with weights that follow from the means of F over the bins. Since F increases, sums over finer
-points bracket these means. Few points are enough for data sets that are far from the worst one.
+V_J is an integral over the law of Q. The distribution function F of Q is known in closed form (`noisy_share`). The
+range of Q is cut into bins by nodes. On each bin the chord replaces Bin(k; n, ·), with a bound on the difference. So
+V_J is a sum over nodes. The weights follow from the means of F over the bins. Since F increases, sums over finer points
+bracket these means. Few points are enough for data sets that are far from the worst one.
 """
 
 import math
@@ -32,28 +37,27 @@ from p2p_sim.privacy.rivals.noisy_share import share_cdf
 LARGEST_CLUSTER = 2048
 """Largest number of users."""
 LARGEST_WORK = 600_000
-"""Largest product of two numbers: the number of users, and the number of counts of users over which the noise
-reaches."""
+"""Largest product of the number of users and the number of counts of users over which the noise reaches."""
 _ROUGH, _FINE = 16, 256
-"""The number of points per count of users at which F is evaluated: _ROUGH for all data sets, _FINE for data sets that
-may be the worst. For more noise `counts_delta` takes fewer points."""
+"""The number of points per count of users at which F is evaluated. The first number is for all data sets. The second
+number is for data sets that may be the worst. For more noise `counts_delta` takes fewer points.
+"""
 _FEWEST_BINS = 192
 _REACH = 28.0
-"""F is evaluated up to this many scales of the noise on either side; the probability beyond is added to the bounds."""
+"""F is evaluated up to this many scales of the noise on either side. The probability beyond is added to the bounds."""
 _LOG_TAIL = -32.0
-"""Logarithm of the probability of the counts that are left out on either side; this probability is added to the bounds.
+"""Logarithm of the probability of the counts that are left out on either side. The bounds allow for this probability.
 """
 _BLOCK = 16
-"""How many data sets are evaluated together for σ up to 1. For more noise the number is larger, since the data sets
-share the nodes."""
+"""How many data sets are evaluated together for σ up to 1. More noise allows more, since the data sets share nodes."""
 
 
 @dataclass(frozen=True)
 class Bracketed:
     """Lower and upper bounds (R, N) of N probabilities for each of R successive data sets.
 
-    missing: (R,) upper bounds of the probability that is left out. first: if columns stand for numbers k of ones, the
-    number k of the first column.
+    missing: (R,) upper bounds of the probability that is left out. first: the number k of ones of the first column,
+    where columns stand for such numbers.
     """
 
     lower: Floats
@@ -69,8 +73,8 @@ Views = tuple[Bracketed, Bracketed]
 def affordable(n: int, scale: float, threshold: float) -> bool:
     """Whether the bounds of δ(ε) for the noisy labels alone of two classes (`counts_delta`) take a few seconds at most.
 
-    They do so for 2 to 2,048 users, positive and finite noise, and a least share below 1/2, if the product of n and the
-    number of counts of users over which the noise reaches is at most 600,000.
+    This is so for 2 to 2,048 users, positive and finite noise, and a least share below 1/2. In addition, the product of
+    n and the number of counts of users over which the noise reaches must be at most 600,000.
 
     Args:
         n: users. scale: σ; the noise on a share has scale σ/n. threshold: τ, the least noisy share.
@@ -83,25 +87,24 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
     """Bounds of δ(ε) of the noisy labels alone, over all data sets and in both directions.
 
     Args:
-        n: users, at least 2. resampling_prob: λ in (0, 1]. scale: σ. threshold: τ in [0, 1/2).
-        epsilon: ε, at least 0.
+        n: users, at least 2. resampling_prob: λ in (0, 1], the probability that a label is resampled. scale: σ; the
+        noise on a share has scale σ/n. threshold: τ in [0, 1/2), the least noisy share. epsilon: ε, at least 0.
     """
     rough = max(4, round(_ROUGH / max(1.0, 0.5 * scale)))  # more noise makes F smoother
     fine = _FINE if n <= 64 else max(_ROUGH, round(_FINE / max(1.0, scale)))
     block = _blocks(n, resampling_prob, scale, threshold)
-    # m up to (n-1)/2 is enough, since swapping the labels mirrors the other data sets; first all blocks, with few
-    # points of F
+    # m up to (n-1)/2 is enough, since swapping the labels mirrors the other data sets. First, all blocks get few points
     firsts = range(0, (n - 1) // 2 + 1, _block_size(scale))
     coarse = {first: _divergences(block(first, rough), epsilon) for first in firsts}
-    # then many points for the blocks that may hold the largest δ, the worst first
+    # Then the blocks that may hold the largest δ get many points, the worst block first
     lower, upper = max(bracket.lower for bracket in coarse.values()), 0.0
     for first in sorted(coarse, key=lambda first: -coarse[first].upper):
         if coarse[first].upper <= upper:
             break
         finer = _divergences(block(first, fine), epsilon)
         lower, upper = max(lower, finer.lower), max(upper, finer.upper)
-    # for λ < 1 the blocks bound δ only from above; for the lower bound, try numbers of ones at which the share is
-    # seldom clipped and the draws vary little
+    # for λ < 1 the blocks bound δ only from above. For the lower bound, try numbers of ones with few clipped shares and
+    # little variation of the draws
     if resampling_prob < 1.0:
         promising = {0, *(min((n - 1) // 2, math.ceil(n * threshold + steps * scale)) for steps in (0, 1, 2, 4))}
         lower = max(
@@ -112,22 +115,19 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
 
 
 def _block_size(scale: float) -> int:
-    """How many successive data sets are bounded together as a block, to save time: 16 for σ up to 1, and more for more
-    noise, because then the points at which the law of the noisy share is evaluated serve more data sets.
-    """
+    """How many successive data sets are bounded together as a block: 16 for σ up to 1, and more for more noise."""
     return max(_BLOCK, int(_BLOCK * scale))
 
 
 def _divergences(views: Views, epsilon: float) -> Bracket:
-    """Bounds of the largest hockey-stick divergence Σ max(0, p - e^ε q) over data sets, where p and q are the laws for
-    the target's labels 0 and 1, or for 1 and 0.
+    """Bounds of the largest hockey-stick divergence Σ max(0, p - e^ε q) over data sets, in both directions.
 
-    The laws are known by bounds of each probability and of the total that is left out, `missing`. The divergence is at
-    least Σ max(0, p_lower - e^ε q_upper) - e^ε q_missing, and at most Σ max(0, p_upper - e^ε q_lower) + p_missing.
+    p and q are the laws for the target's two labels. Only bounds of each probability, and of the total that is left
+    out, are known. The divergence is at least Σ max(0, p_lower - e^ε q_upper) - e^ε q_missing, and at most Σ max(0,
+    p_upper - e^ε q_lower) + p_missing.
 
     Args:
-        views: for label 0 and for label 1, the bounds of the law of what the learner sees, with a row for each data
-        set.
+        views: for labels 0 and 1, the bounds of the law of what the learner sees, with a row for each data set.
     """
     grow, lower, upper = math.exp(epsilon), 0.0, 0.0
     for p, q in (views, views[::-1]):
@@ -140,18 +140,13 @@ def _divergences(views: Views, epsilon: float) -> Bracket:
 
 @lru_cache(maxsize=1)
 def _blocks(n: int, resampling_prob: float, scale: float, threshold: float) -> Callable[[int, int], Views]:
-    """A function that gives bounds of the laws of what the learner sees, for the target's labels 0 and 1, for a block
-    of successive data sets.
+    """A function that bounds, for a block of data sets, the laws of what the learner sees for the target's labels 0 and
+    1.
 
-    A data set is given by m, how many users besides the target hold label 1. Let F be the distribution function of the
-    noisy share of label 1. The function takes two numbers: the first m of a block, and the number of points per count
-    of users at which F is evaluated. If λ is below 1, the laws are those of a learner who is also told which of the
-    others' labels were drawn anew, so that they bound δ from above only. Results, up to some 200 MB, stay in memory
-    until other arguments are asked for, since ε(δ) needs the same blocks at many ε.
-
-    Args:
-        n: users. resampling_prob: λ, the probability that a label is drawn anew from the noisy share. scale: σ; the
-        noise on a share has scale σ/n. threshold: τ, the least noisy share.
+    The number m of others with label 1 stands for a data set. The function takes two numbers: the first m of a block,
+    and the number of points per count of users at which F is evaluated. F is the distribution function of the noisy
+    share of label 1. If λ is below 1, the laws bound δ from above only. Results of the last arguments, up to some 200
+    MB, stay in memory, since ε(δ) needs the same blocks at many ε.
     """
     # the target, and a number of resampled others that is hardly ever exceeded
     mean = (n - 1) * resampling_prob
@@ -172,14 +167,10 @@ def _blocks(n: int, resampling_prob: float, scale: float, threshold: float) -> C
 
 @lru_cache(maxsize=8)
 def _zeros_alone(n: int, resampling_prob: float, scale: float, threshold: float, ones: int) -> Views:
-    """Bounds of the laws of the noisy labels of the target and of the others with label 0, for the target's labels 0
-    and 1, if `ones` of the others hold label 1.
+    """Bounds of the laws of the noisy labels of all users but `ones` others, who hold label 1.
 
-    A learner who ignores all other noisy labels sees only these. So these laws bound δ from below.
-
-    Args:
-        n: users. resampling_prob: λ, the probability that a label is drawn anew from the noisy share. scale: σ; the
-        noise on a share has scale σ/n. threshold: τ, the least noisy share.
+    The target's labels 0 and 1 have one law each. The laws bound δ from below: a learner may ignore all other noisy
+    labels.
     """
     draws = draw_law(
         n, ones, ones + 1, scale=scale, threshold=threshold, density=_FINE, draws=n - ones, rate=resampling_prob
@@ -188,20 +179,19 @@ def _zeros_alone(n: int, resampling_prob: float, scale: float, threshold: float,
 
 
 def _views(draws: Bracketed, n: int, resampling_prob: float, rate: float) -> Views:
-    """Bounds of the joint laws of the target's noisy label and of the number of ones among n-1 other noisy labels, for
-    the target's labels 0 and 1.
+    """Bounds of the joint laws of the target's noisy label and of the number of ones among n-1 other noisy labels.
 
     Each of the others' noisy labels is a one with probability rate·Q, where Q is the random noisy share of label 1. If
-    λ is 1, the target's label is just one more draw from Q, and the laws are those of the number of ones among all n.
+    λ is 1, the target's label is just another draw from Q. Then the laws describe the number of ones among all n.
 
     Args:
         draws: bounds of the mean over Q of Bin(k; n, rate·Q), (R, N), with a row for each number J of users with label
-        1, from the first m on, and a column for each k. n: the number of draws, the target's included.
-        resampling_prob: λ, the probability that a label is drawn anew from Q. rate: 1 if the others' labels are all
-        drawn anew, λ if each is drawn anew with probability λ and otherwise stays 0.
+        1, and a column for each k. n: the number of draws, with the target's draw. resampling_prob: λ, the probability
+        that a label is drawn anew from Q. rate: 1 if the others' labels are all drawn anew; λ if each label is drawn
+        anew with probability λ and otherwise stays 0.
 
     Returns:
-        For label 0 and for label 1, lower and upper bounds with a row for each data set.
+        For the target's labels 0 and 1, lower and upper bounds with a row for each data set.
     """
     zeros, ones = (
         Bracketed(draws.lower[rows], draws.upper[rows], draws.missing[rows], draws.first)
@@ -213,27 +203,27 @@ def _views(draws: Bracketed, n: int, resampling_prob: float, rate: float) -> Vie
 
 
 def _view(draws: Bracketed, n: int, lam: float, rate: float, *, label: int) -> Bracketed:
-    """Bounds of the joint law of the target's noisy label and of k, the number of ones among n-1 others, if the target
-    holds `label`. There are columns for her noisy label 1 and each k, then for her noisy label 0 and each k.
+    """Bounds of the joint law of the target's noisy label and the number k of ones among n-1 others.
 
-    Q is the random noisy share of label 1. Each of the others' noisy labels is a one with probability rate·Q; rate is 1
-    if they are all drawn anew, or λ. V(k) is the mean over Q of the binomial probability Bin(k; n, rate·Q). Count a
-    draw of the target among the n draws. With probability (k+1)/n V(k+1) it is a one and k of the others are ones; with
-    probability (1-k/n) V(k) it is a zero and k of the others are ones. Her noisy label is a draw from Q with
-    probability λ, and her own label with probability 1-λ.
+    The target holds `label`. The columns are for her noisy label 1 and each k, then for her noisy label 0 and each k. Q
+    is the random noisy share of label 1. Each of the others' noisy labels is a one with probability rate·Q. V(k) is the
+    mean over Q of the binomial probability Bin(k; n, rate·Q). Count a draw of the target among the n draws. With
+    probability (k+1)/n V(k+1) this draw is a one and k of the others are ones. With probability (1-k/n) V(k) this draw
+    is a zero and k of the others are ones. Her noisy label is a draw from Q with probability λ, and her own label with
+    probability 1-λ.
 
     Args:
-        draws: bounds of V, with a row for each data set. lam: λ.
+        draws: bounds of V, with a row for each data set. lam: λ. rate: 1 if the others' labels are all drawn anew, else
+        λ.
     """
     k = draws.first - 1 + np.arange(draws.lower.shape[1] + 1, dtype=np.float64)
-    # lower and upper bounds of the two joint probabilities: the target's draw is a one, or a zero, and k others are
-    # ones
+    # lower and upper bounds of two joint probabilities: k others are ones, and the target's draw is a one, or a zero
     padded = [np.pad(table, ((0, 0), (1, 1))) for table in (draws.lower, draws.upper)]
     ones = [(k + 1.0) / n * table[:, 1:] for table in padded]
     zeros = [(1.0 - k / n) * table[:, :-1] * (k >= 0.0) for table in padded]
-    # The probability that her noisy label is a one: λ/rate times that of the draw's ones, plus that of her own label.
-    # That it is a zero: λ times that of the draw's zeros, plus that of her own label, plus `balance` times that of the
-    # draw's ones; if `balance` is negative, the opposite bound of the latter is used
+    # `first`: her noisy label is a one. `ones` has the factor λ/rate. If her own label is 1, both tables also have the
+    # factor 1-λ. `second`: her noisy label is a zero. `ones` has the factor `balance`. `zeros` has the factor λ, or 1
+    # if her own label is 0. A negative `balance` needs the opposite bound of `ones`
     own = 1.0 - lam
     balance = (0.0 if label else own) - (lam / rate - lam)
     bounds = []
@@ -255,21 +245,20 @@ def draw_law(
     draws: int | None = None,
     rate: float = 1.0,
 ) -> Bracketed:
-    """Bounds of the mean over Q of the binomial probability Bin(k; draws, rate·Q), with a row for each J = first..last
-    and a column for each likely k.
+    """Bounds of the mean over Q of the binomial probability Bin(k; draws, rate·Q), for J = first..last.
 
-    Q is the random noisy share of label 1 if J users hold this label, and F the distribution function of Q. The range
-    of Q is cut into bins. On each bin Bin(k; draws, rate·q), as a function of q, is replaced by the straight line
-    between its values at the ends. So the mean is Σ w B over the ends of all bins, where B is the binomial probability
-    at an end, and the weight w follows from the means of F over the two bins that meet there. There are two errors. The
-    means of F are computed from its values at s points of each bin; this costs at most
-    Σ_bins (probability of the bin) |ΔB|/(2s), with ΔB the difference of B between the bin's ends. The straight line
-    costs at most Σ_bins (probability of the bin) (largest distance of the line from the function).
+    The result has a row for each J and a column for each likely k. Q is the random noisy share of label 1 if J users
+    hold this label. F is the distribution function of Q. The range of Q is cut into bins. On each bin a straight line
+    replaces Bin(k; draws, rate·q) as a function of q. So the mean is Σ w B over the ends of all bins. Here B is the
+    binomial probability at an end. The weight w follows from the means of F over the two bins that meet there. There
+    are two errors. The means of F use the values of F at s points of each bin. This costs at most Σ_bins (probability
+    of the bin) |ΔB|/(2s), where ΔB is the difference of B between the bin's ends. The straight line costs at most
+    Σ_bins (probability of the bin) (largest distance of the line from the function).
 
     Args:
-        n: users. first, last: the smallest and the largest J, with last at most n/2 + 1. scale: σ; the noise on a share
-        has scale σ/n. threshold: τ, the least noisy share. density: the number of points per count of users at which F
-        is evaluated. draws: the number of draws; None: n. rate: in (0, 1].
+        n: users. first, last: the smallest and the largest J, with last at most n/2 + 1. scale, threshold: σ and τ.
+        density: the number of points per count of users at which F is evaluated. draws: the number of draws; None: n.
+        rate: in (0, 1].
     """
     nodes = _nodes(n, first, last, scale, threshold)
     points = max(2, math.ceil(density * n * float(nodes[-1] - nodes[0]) / (nodes.size - 1)))
@@ -313,13 +302,13 @@ def _log_ways(n: int, k: Floats) -> Floats:
 def _chord_error(n: int, k: Floats, p: Floats, kernel: Floats) -> Floats:
     """Upper bound (P - 1, K) of the distance between f = Bin(k; n, ·) and its chord on each bin between two p (P,).
 
-    kernel: (P, K) the values of f. The distance is at most the range of values of f, and at most width²/8 times the
-    largest second derivative of f in absolute value. This derivative is f times the difference of
-    (k/p - (n-k)/(1-p))² and k/p² + (n-k)/(1-p)², whose terms are largest at the ends of the bin.
+    kernel: (P, K) the values of f. The distance is at most the range of f. The distance is also at most width²/8 times
+    the largest absolute second derivative of f. The second derivative is f times the difference of two terms:
+    (k/p - (n-k)/(1-p))² and k/p² + (n-k)/(1-p)². Both terms are largest at the ends of the bin.
     """
     from scipy.special import xlog1py, xlogy
 
-    # the range of values: from those at the ends, and at the mode k/n if it is inside the bin
+    # the range of f: from the values at the ends, and from the value at the mode k/n if this is inside the bin
     highest = np.maximum(kernel[:-1], kernel[1:])
     mode = np.searchsorted(p, k / n) - 1
     inside = (mode >= 0) & (mode < p.size - 1)
@@ -336,13 +325,9 @@ def _chord_error(n: int, k: Floats, p: Floats, kernel: Floats) -> Floats:
 
 
 def _nodes(n: int, first: int, last: int, scale: float, threshold: float) -> Floats:
-    """The ends of bins of the noisy share Q of label 1, within [τ, 1-τ], ascending, for J = first..last of n users with
-    label 1. 1/2 is one of the ends, or outside all bins.
+    """The ends of bins of the noisy share Q, within [τ, 1-τ], ascending, for J = first..last users with label 1.
 
-    The bins cover 28 scales of the noise on either side of the true shares.
-
-    Args:
-        scale: σ; the noise on a share has scale σ/n. threshold: τ, the least noisy share.
+    The bins cover 28 scales of the noise on either side of the true shares. No bin has 1/2 in its interior.
     """
     # the range of Q within `_REACH` scales of the noise
     reach = _REACH * scale
@@ -359,8 +344,7 @@ def _nodes(n: int, first: int, last: int, scale: float, threshold: float) -> Flo
 
 @dataclass(frozen=True)
 class _Weights:
-    """The law of the noisy share Q of label 1, as weights of the ends of its bins (nodes), for R numbers J of users
-    with label 1.
+    """The law of the noisy share Q as weights of the ends of bins (nodes), for R numbers J of users with label 1.
 
     mean: (R, P) weights of the nodes. rise: (R, P - 1) probability of each bin. doubt: (R, P) rounding error of the
     weights. missing: (R,) probability outside the bins.
@@ -375,19 +359,18 @@ class _Weights:
     def of(
         n: int, ones: NDArray[np.int64], nodes: Floats, *, scale: float, threshold: float, points: int
     ) -> "_Weights":
-        """Weights of the nodes, the ends of bins of the noisy share Q of label 1. With them a sum over nodes is the
-        mean of a function of Q that is linear on each bin.
+        """Weights of the nodes, the ends of bins of Q, that give the mean of any function of Q that is linear on each
+        bin.
 
         F is the distribution function of Q if J users hold label 1. The weight of a node is the difference of the means
-        of F over the bins on its two sides. F is used below the true share and 1 - F above it, so that both tails keep
-        their relative accuracy.
+        of F over the bins on its two sides. F is used below the true share, and 1 - F above. So both tails keep their
+        relative accuracy.
 
         Args:
-            n: users. ones: (R,) the values of J, one for each row of the result. nodes: (P,), ascending. scale: σ; the
-            noise on a share has scale σ/n. threshold: τ, the least noisy share. points: the number of points of each
-            bin at which F is evaluated.
+            n: users. ones: (R,) the values of J, one for each row of the result. nodes: (P,), ascending. points: the
+            number of points of each bin at which F is evaluated.
         """
-        # F and 1 - F at `points` places of each bin, below and above the node where they are joined
+        # F and 1 - F at `points` places of each bin: F below the node `split`, 1 - F above this node
         share, bins = ones / n, nodes.size - 1
         split = int(np.searchsorted(nodes, min(float(share.mean()), 0.5)))
         split = min(max(split, 1), bins - 1)
@@ -396,10 +379,11 @@ class _Weights:
         lower, upper = at[: split * points + 1], at[split * points :]
         below = share_cdf(share, lower, scale / n, threshold)
         above = share_cdf(1.0 - share, np.maximum(1.0 - upper, threshold), scale / n, threshold)
-        # the probability outside the nodes; it is 0 at an end where the nodes reach τ or 1-τ
+        # the probability outside the nodes: 0 at an end where the nodes reach τ or 1-τ
         start = below[:, :1] * (nodes[0] > threshold)
         end = above[:, -1:] * (nodes[-1] < 1.0 - threshold)
-        # weights of the nodes: differences of means of F below, of 1 - F above, and the rest to 1 in between
+        # weights of the nodes: differences of means of F below `split`, and of means of 1 - F above `split`. The node
+        # `split` has the rest to 1
         up = np.concatenate([start, _bin_means(below, points)], axis=1)
         down = np.concatenate([_bin_means(above, points), end], axis=1)
         centre = 1.0 - up[:, -1:] - down[:, :1]
@@ -412,8 +396,7 @@ class _Weights:
 
 
 def _bin_means(values: Floats, points: int) -> Floats:
-    """Means over bins of monotone functions, (R, bins). The error of a mean is at most the change of the function over
-    the bin, divided by 2 · `points`.
+    """Means over bins of monotone functions, (R, bins). An error is at most the change over the bin / (2 · `points`).
 
     Args:
         values: (R, bins · points + 1), R functions at `points` equally spaced places of each bin and at the last end.

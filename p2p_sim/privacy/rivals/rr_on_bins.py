@@ -1,19 +1,19 @@
 """RR-on-Bins (Ghazi et al., Regression with label differential privacy, ICLR 2023): randomised response over bins.
 
-The labels are the values y_1 < ... < y_k of a public grid. The grid is cut into b intervals of labels, the bins, each
-with one output value. Randomised response releases a bin: the label's own bin with probability e^ε/(e^ε+b-1), and each
-other bin with probability 1/(e^ε+b-1). So the output is ε-private for every choice of bins that does not depend on the
-label.
+The labels are the values y_1 < ... < y_k of a public grid. The grid is cut into b intervals of labels, the bins. Each
+bin has one output value. Randomised response releases a bin. The label's own bin has probability e^ε/(e^ε+b-1), and
+each other bin has probability 1/(e^ε+b-1). So the output is ε-private for every choice of bins that does not depend on
+the label.
 
 The expected loss under a prior p is (Σ_bins L(bin))/(e^ε+b-1) with
 
-    L(bin) = min over o of Σ_y p_y ℓ(o, y) (1 + (e^ε-1) [y in the bin]),
+    L(bin) = min over o of Σ_y p_y ℓ(o, y) (1 + (e^ε-1) [y in the bin]).
 
-where ℓ(o, y) is the loss of output o for label y, and [y in the bin] is 1 if y is in the bin, else 0. So for each b a
-dynamic programme over the ends of the bins finds the smallest sum. According to the paper, no ε-private randomizer has
-a smaller expected loss than the best bins. The reason is that the vector of an output's probabilities given each label
-is a non-negative combination of vectors with entries 1 and e^ε. So each output may be assumed to favour one set of
-labels. Tests compare with a linear programme over such sets. A fixed output (b = 1) is never better than b = 2.
+Here ℓ(o, y) is the loss of output o for label y. The bracket [y in the bin] is 1 if y is in the bin, else 0. For each b
+a dynamic programme over the ends of the bins finds the smallest sum. According to the paper, no ε-private randomizer
+has a smaller expected loss than the best bins. The reason is this: take an output's probabilities given each label.
+This vector is a non-negative combination of vectors with entries 1 and e^ε. So each output may be assumed to favour one
+set of labels. Tests compare with a linear programme over such sets. A fixed output (b = 1) is never better than b = 2.
 """
 
 import math
@@ -50,7 +50,7 @@ class Bins:
 
 
 class BinCosts(NamedTuple):
-    """Cost and best output value of every possible bin, (k, k) each: the row is the bin's first label, the column its
+    """Cost and best output value of every possible bin, (k, k) each. The row is the bin's first label, the column the
     last.
 
     costs: e^-ε L(bin), infinite for an empty bin. outputs: the output value with this cost.
@@ -61,14 +61,14 @@ class BinCosts(NamedTuple):
 
 
 def check_grid(values: Floats, prior: Floats) -> None:
-    """Check a grid of label values for the randomizers that release numbers; raise an error if it cannot be used.
+    """Check a grid of label values for the randomizers that release numbers.
 
     Args:
-        values: (k,) the label values of the grid, finite, increasing, 2 to 256 of them. prior: (k,) probability of
-        each value, with sum 1 (within 1e-6).
+        values: (k,) the label values of the grid, 2 to 256 finite, increasing numbers. prior: (k,) probability of each
+        value, with sum 1 (within 1e-6).
 
     Raises:
-        ValueError: when a value or a probability breaks these rules.
+        ValueError: a value or a probability breaks these rules.
     """
     if values.ndim != 1 or not 2 <= len(values) <= MOST_VALUES or not np.all(np.isfinite(values)):
         raise ValueError(f"values: must be 2 to {MOST_VALUES} finite numbers, found {len(values)}")
@@ -79,14 +79,14 @@ def check_grid(values: Floats, prior: Floats) -> None:
 
 
 def best_bins(values: Floats, prior: Floats, epsilon: float, loss: LossName = "squared") -> Bins:
-    """The bins with the smallest expected loss under a prior: at least two bins, and as few as possible among equally
-    good choices.
+    """The bins with the smallest expected loss under a prior. There are at least two bins. Among equally good choices
+    the function takes the fewest bins.
 
     >>> best_bins(np.arange(4.0), np.full(4, 0.25), 2.0).bin_of
     (0, 0, 1, 1)
 
     Args:
-        values: (k,) label values, increasing, 2 to 256 of them.
+        values: (k,) label values, 2 to 256 increasing numbers.
         prior: (k,) probabilities that do not depend on the labels to be privatised.
         epsilon: ε, above 0 and finite.
         loss: "squared" (o - y)² or "absolute" |o - y|, for output o and label y.
@@ -99,7 +99,7 @@ def best_bins(values: Floats, prior: Floats, epsilon: float, loss: LossName = "s
     power = 2 if loss == "squared" else 1
     unit = (values - values[0]) / scale
     possible = (_squared if loss == "squared" else _absolute)(unit, prior / prior.sum(), low)
-    # for each label, the smallest cost of `count` bins that cover all labels up to it, and where the last bin starts
+    # for each label y: the smallest cost of `count` bins that cover all labels up to y, and where the last bin starts
     smallest, starts = possible.costs[0], np.zeros((k, k), dtype=np.intp)
     best, bins = math.inf, 2
     for count in range(2, k + 1):
@@ -123,14 +123,11 @@ def best_bins(values: Floats, prior: Floats, epsilon: float, loss: LossName = "s
 
 
 def _squared(values: Floats, prior: Floats, low: float) -> BinCosts:
-    """For every interval of labels that may share one output value (a bin), the output o with the smallest cost under
-    the squared loss, and this cost: `costs` and `outputs`, (k, k) each, for k label values. The row is the first label
-    of the bin, the column the last.
+    """`BinCosts` of every interval of labels under the squared loss.
 
-    The cost is Σ_y p_y (o - y)² (1 + (e^ε-1) [y in the bin]), since randomised response gives an output e^ε times as
-    often for a label of its bin. The cost is stored multiplied by e^-ε, which keeps it finite for large ε. The best o
-    is a weighted mean of all labels, with weights p_y, multiplied by e^ε for labels in the bin. Where the last label
-    comes before the first, the cost is infinite.
+    An output is e^ε times as likely for a label of its bin. So the cost of the output o is Σ_y p_y (o - y)²
+    (1 + (e^ε-1) [y in the bin]). The result is multiplied by e^-ε, so it stays finite for large ε. The best o is a
+    weighted mean of all labels. The weight of y is p_y, multiplied by e^ε for labels in the bin.
 
     Args:
         values: (k,) label values y. prior: (k,) their probabilities p_y. low: e^-ε.
@@ -144,13 +141,10 @@ def _squared(values: Floats, prior: Floats, low: float) -> BinCosts:
 
 
 def _absolute(values: Floats, prior: Floats, low: float) -> BinCosts:
-    """For every interval of labels that may share one output value (a bin), the output o with the smallest cost under
-    the absolute loss, and this cost: `costs` and `outputs`, (k, k) each, for k label values. The row is the first label
-    of the bin, the column the last.
+    """`BinCosts` of every interval of labels under the absolute loss.
 
-    The cost is Σ_y p_y |o - y| (1 + (e^ε-1) [y in the bin]), since randomised response gives an output e^ε times as
-    often for a label of its bin. The cost is stored multiplied by e^-ε, which keeps it finite for large ε. The best o
-    is a weighted median, one of the values. Where the last label comes before the first, the cost is infinite.
+    The cost of the output o is Σ_y p_y |o - y| (1 + (e^ε-1) [y in the bin]). The result is multiplied by e^-ε. The best
+    o is a weighted median, one of the values.
 
     Args:
         values: (k,) label values y. prior: (k,) their probabilities p_y. low: e^-ε.

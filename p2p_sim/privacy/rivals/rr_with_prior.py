@@ -1,10 +1,10 @@
 """RRWithPrior (Ghazi et al. 2021): randomised response among the k labels that are most likely under a prior.
 
-RRTop-k is k-ary randomised response if the label is among the k most likely ones, else a uniform draw from these k. An
-output has probability e^ε/(e^ε+k-1), 1/(e^ε+k-1) or 1/k. The ratio of any two of these is at most e^ε, so that RRTop-k
-is ε-private for any k and any prior that does not depend on the label; for k = 1 it is 0-private. RRWithPrior takes the
-k that maximises the probability that the label is kept, w_k = e^ε/(e^ε+k-1) · (prior probability of the k most likely
-labels).
+RRTop-k is k-ary randomised response if the label is among the k most likely labels. Otherwise it draws uniformly from
+these k. An output has probability e^ε/(e^ε+k-1), 1/(e^ε+k-1) or 1/k. The ratio of any two of these is at most e^ε. So
+RRTop-k is ε-private for any k and any prior that does not depend on the label. For k = 1 it is 0-private. RRWithPrior
+takes the k that maximises w_k, the probability that the label is kept. Here w_k = e^ε/(e^ε+k-1) · (prior probability of
+the k most likely labels).
 """
 
 import math
@@ -24,14 +24,14 @@ def keep_probability(epsilon: float, candidates: NDArray[np.integer] | int) -> F
 
 
 def by_prior(prior: Floats) -> NDArray[np.intp]:
-    """Labels (..., K) in the order of falling prior probability (..., K); equally likely labels in ascending order."""
+    """Labels (..., K) by falling prior probability (..., K). Equally likely labels are in ascending order."""
     return np.argsort(-prior, axis=-1, kind="stable")
 
 
 def best_candidates(prior: Floats, epsilon: float) -> NDArray[np.int64]:
-    """For each prior, the number k of most likely labels among which RRWithPrior answers. It is the smallest k that
-    maximises the probability that the label is kept, w_k = e^ε/(e^ε+k-1) · (prior probability of the k most likely
-    labels).
+    """For each prior, the number k of most likely labels among which RRWithPrior answers. This is the smallest k that
+    maximises w_k = e^ε/(e^ε+k-1) · (prior probability of the k most likely labels). w_k is the probability that the
+    label is kept.
 
     >>> int(best_candidates(np.array([0.45, 0.45, 0.05, 0.05]), 1.0)), int(best_candidates(np.full(4, 0.25), 1.0))
     (2, 4)
@@ -45,13 +45,13 @@ def best_candidates(prior: Floats, epsilon: float) -> NDArray[np.int64]:
 
 
 def top_k_law(prior: Floats, candidates: int, epsilon: float) -> Floats:
-    """The probability (K, K) of each output (column) given each of K labels (row) under RRTop-k. RRTop-k is randomised
-    response at ε among the k most likely labels if the label is one of them; else its output is a uniform draw from
+    """The probability (K, K) of each output (column) given each of K labels (row) under RRTop-k.
+
+    RRTop-k is randomised response at ε among the k most likely labels. A less likely label gets a uniform draw from
     these k. RRWithPrior is RRTop-k with the k that is best for the prior.
 
     Args:
-        prior: (K,) probabilities of the labels; they decide which k labels are the most likely ones. candidates: k in
-        1..K. epsilon: ε, above 0.
+        prior: (K,) probabilities of the labels. candidates: k in 1..K. epsilon: ε, above 0.
     """
     classes = len(prior)
     if not 1 <= candidates <= classes:

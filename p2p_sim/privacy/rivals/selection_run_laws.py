@@ -1,9 +1,9 @@
-"""Laws of the number of runs K of a private selection, and what the bounds of `private_selection` need to know of them.
+"""Laws of the number of runs K of a private selection, with the functions that the bounds of `private_selection` need.
 
 Let φ be the generating function of K, φ(x) = E x^K, and φ' its derivative. Let u be the probability that another run
-beats an outcome. The bounds need three things. The first is the outcome's weight φ'(1-u), which falls from E K as u
-grows. The second is the probability 1 - φ(1-δ) that at least one run has one of the best outcomes, if a single run has
-such an outcome with probability δ. The third is the δ for which 1 - φ(1-δ) has a given value.
+beats an outcome. The bounds need three functions. The first is the outcome's weight φ'(1-u), which falls from E K as u
+grows. For the second, a single run has one of the best outcomes with probability δ. Then 1 - φ(1-δ) is the probability
+that at least one run has such an outcome. The third is the δ for which 1 - φ(1-δ) has a given value.
 """
 
 import math
@@ -22,11 +22,12 @@ _MARGIN = 1e-12
 
 
 class RunLaw(PlainNumbers, ABC):
-    """A public law of the number of runs K of a private selection, which depends on no label.
+    """A public law of the number of runs K of a private selection. The law depends on no label.
 
-    φ(x) = E x^K is the generating function of K, φ' its derivative; u is the probability that another run beats an
-    outcome. `ThresholdStop`, which stops early, differs: its weight is not φ'(1-u), and its u is the probability that
-    one run reaches the threshold.
+    φ(x) = E x^K is the generating function of K, φ' its derivative, and u the probability that another run beats an
+    outcome. The weight φ'(1-u) is the factor by which the selection makes the outcome likelier than a single run does.
+    `ThresholdStop`, which stops early, has another weight, and another u: the probability that one run reaches the
+    threshold.
     """
 
     @property
@@ -36,31 +37,25 @@ class RunLaw(PlainNumbers, ABC):
 
     @property
     def scale(self) -> float:
-        """The size of u at which the weight φ'(1-u) of an outcome begins to fall: for u far below this size the weight
-        is nearly its largest value, E K. The result is 1/(E K) unless a subclass says otherwise.
+        """The size of u at which the weight φ'(1-u) begins to fall: 1/(E K) unless a subclass says otherwise.
 
-        u is the probability that another run beats the outcome, K the number of runs, and φ(x) = E x^K. The weight is
-        the factor by which the outcome is likelier in the selection's release than in a single run. The bounds of the
-        selection cut the range of u into intervals; from 1/200 of the result on, the ratios of successive ends are
-        equal.
+        u is the probability that another run beats an outcome. For u far below this size the weight is nearly its
+        largest value, E K. The bounds of the selection cut the range of u into intervals. From 1/200 of this size on,
+        the ratios of successive ends are equal.
         """
         return 1.0 / self.mean
 
     @property
     def none(self) -> float:
-        """The probability Pr[K = 0] that there is no run, where K is the number of runs. It is 0 unless a subclass says
-        otherwise.
-        """
+        """The probability Pr[K = 0] that there is no run: 0 unless a subclass says otherwise."""
         return 0.0
 
     @property
     def silent(self) -> float | None:
-        """For a law that stops at a score threshold, the weight of releasing nothing divided by the weight of an output
-        that reaches the threshold; None for laws that release the best of all runs.
+        """For a law that stops at a score threshold: the weight of releasing nothing divided by the weight of a
+        released output. None for laws that release the best of all runs.
 
         A weight is the probability of an outcome in the selection's release divided by its probability in a single run.
-        In the bound of δ(ε), the excess that does not come from outputs that reach the threshold gets the smaller of
-        the two weights.
         """
         return None
 
@@ -69,16 +64,16 @@ class RunLaw(PlainNumbers, ABC):
         """The logarithm of the weight φ'(1-u) for each u in [0, 1], an array of the same shape.
 
         u is the probability that another run beats an outcome, and φ(x) = E x^K for the number of runs K. The weight is
-        the factor by which an outcome with this u is likelier in the selection's release than in a single run.
+        the factor by which the outcome is likelier in the selection's release than in a single run.
         """
 
     @abstractmethod
     def best_share(self, delta: float) -> float:
-        """The probability that at least one of K runs has an outcome from some set, such as the best outcomes, if a
-        single run has such an outcome with probability δ. It is 1 - φ(1-δ), where φ(x) = E x^K, so that φ(1-δ) is the
-        probability that no run has such an outcome.
+        """1 - φ(1-δ), the probability that at least one of K runs has an outcome from a given set, such as the best
+        outcomes.
 
-        The result is rounded up; apart from rounding it is at most E K · δ.
+        δ is the probability that a single run has such an outcome. With φ(x) = E x^K, φ(1-δ) is the probability that no
+        run has such an outcome. The result is rounded up. Apart from rounding it is at most E K · δ.
 
         Args:
             delta: δ in [0, 1].
@@ -98,7 +93,7 @@ class TruncatedNegativeBinomial(RunLaw):
     """The law Pr[K = k] = (1-γ)^k / (γ^-η - 1) · Π_{l<k} (l+η)/(l+1), k >= 1.
 
     Its weights are φ'(1-u) = E K (γ/(γ + (1-γ)u))^(1+η). η = 1 is the geometric law. η = 0 is the logarithmic law, with
-    probabilities (1-γ)^k / (k ln(1/γ)). This is the limit of the formula, since (γ^-η - 1)/η tends to ln(1/γ) (Papernot
+    probabilities (1-γ)^k / (k ln(1/γ)). The formula tends to this law, since (γ^-η - 1)/η tends to ln(1/γ) (Papernot
     and Steinke 2022, Definition 1).
 
     Args:
@@ -120,7 +115,7 @@ class TruncatedNegativeBinomial(RunLaw):
 
     @staticmethod
     def of_mean(mean: float, eta: float) -> "TruncatedNegativeBinomial":
-        """The law with this η whose mean is at most the given mean, and smaller by at most 1e-9 of the given mean.
+        """The law with this η whose mean is the given mean, or smaller by at most 1e-9 of the given mean.
 
         Args:
             mean: above 1. eta: η.
@@ -142,24 +137,21 @@ class TruncatedNegativeBinomial(RunLaw):
 
     @property
     def mean(self) -> float:
-        """The mean number of runs, η(1/γ-1)/(1-γ^η); for η = 0 it is (1/γ-1)/ln(1/γ)."""
+        """The mean number of runs, η(1/γ-1)/(1-γ^η). For η = 0 the mean is (1/γ-1)/ln(1/γ)."""
         return self._odds / self._norm
 
     @property
     def scale(self) -> float:
         """γ: for u far below γ the weight φ'(1-u) is nearly its largest value, E K.
 
-        u is the probability that another run beats an outcome, K the number of runs, and φ(x) = E x^K. The weight is
-        the factor by which an outcome is likelier in the selection's release than in a single run.
+        u is the probability that another run beats an outcome. `RunLaw` explains the weight.
         """
         return self.gamma
 
     def log_weight(self, u: Floats) -> Floats:
-        """ln φ'(1-u) = ln E K - (1+η) ln(1 + (1-γ)u/γ), for each u in [0, 1]: the logarithm of the weight of an outcome
-        that another run beats with probability u.
+        """ln φ'(1-u) = ln E K - (1+η) ln(1 + (1-γ)u/γ), for each u in [0, 1].
 
-        η and γ are the parameters of the law of the number of runs K, and φ(x) = E x^K. The weight is the factor by
-        which the outcome is likelier in the selection's release than in a single run.
+        u is the probability that another run beats an outcome. `RunLaw` explains the weight φ'(1-u).
         """
         return np.asarray(math.log(self.mean) - (1.0 + self.eta) * np.log1p(self._odds * u))
 
@@ -190,13 +182,13 @@ class TruncatedNegativeBinomial(RunLaw):
 
     @property
     def _norm(self) -> float:
-        """The normalising constant (1-γ^η)/η, or ln(1/γ) for η = 0."""
+        """The normalising constant (1-γ^η)/η. For η = 0 it is ln(1/γ)."""
         return _scaled(self.eta, -math.log(self.gamma))
 
 
 @dataclass(frozen=True)
 class PoissonRuns(RunLaw):
-    """K is Poisson, and the weight φ'(1-u) = μ e^(-μu); if K is 0, a constant is released.
+    """K is Poisson, and the weight is φ'(1-u) = μ e^(-μu). If K is 0, a constant is released.
 
     Args:
         mu: μ, the mean, above 0 and at most 1,000,000.
@@ -219,11 +211,9 @@ class PoissonRuns(RunLaw):
         return math.exp(-self.mu)
 
     def log_weight(self, u: Floats) -> Floats:
-        """ln φ'(1-u) = ln μ - μu, for each u in [0, 1]: the logarithm of the weight of an outcome that another run
-        beats with probability u.
+        """ln φ'(1-u) = ln μ - μu, for each u in [0, 1].
 
-        μ is the mean of the Poisson number of runs K, and φ(x) = E x^K. The weight is the factor by which the outcome
-        is likelier in the selection's release than in a single run.
+        u is the probability that another run beats an outcome. `RunLaw` explains the weight φ'(1-u).
         """
         return np.asarray(math.log(self.mu) - self.mu * u)
 
@@ -242,11 +232,11 @@ class PoissonRuns(RunLaw):
 
 @dataclass(frozen=True)
 class BinomialRuns(RunLaw):
-    """K is binomial, and the weight φ'(1-u) = np (1-pu)^(n-1); if K is 0, a constant is released.
+    """K is binomial, and the weight is φ'(1-u) = np (1-pu)^(n-1). If K is 0, a constant is released.
 
     Args:
-        n: the largest number of runs, 1 to 1,000,000. p: the probability with which each of the n runs is made, above 0
-        and below 1; p = 1 would be a fixed number of runs.
+        n: the largest number of runs, 1 to 1,000,000. p: the probability of making each of the n runs, above 0 and
+        below 1; p = 1 would be a fixed number of runs.
     """
 
     n: int
@@ -269,11 +259,9 @@ class BinomialRuns(RunLaw):
         return math.exp(self.n * math.log1p(-self.p))
 
     def log_weight(self, u: Floats) -> Floats:
-        """ln φ'(1-u) = ln(n p) + (n-1) ln(1-pu), for each u in [0, 1]: the logarithm of the weight of an outcome that
-        another run beats with probability u.
+        """ln φ'(1-u) = ln(n p) + (n-1) ln(1-pu), for each u in [0, 1].
 
-        The number of runs K is binomial, n trials with probability p, and φ(x) = E x^K. The weight is the factor by
-        which the outcome is likelier in the selection's release than in a single run.
+        u is the probability that another run beats an outcome. `RunLaw` explains the weight φ'(1-u).
         """
         return np.asarray(math.log(self.mean) + (self.n - 1) * np.log1p(-self.p * u))
 
@@ -296,9 +284,9 @@ class ThresholdStop(RunLaw):
     """Liu and Talwar's rule: release the first output whose score reaches a public threshold, and stop.
 
     After each failure the search ends with probability γ, and then nothing is released. So there are at most K runs,
-    where K is geometric. Let a be the probability that one run reaches the threshold. The probability of an output that
-    reaches the threshold is 1/(γ + (1-γ)a) times its probability in one run. The probability of no output is
-    γ/(γ + (1-γ)a) times 1-a. So the weight is 1/(γ + (1-γ)u) at u = a, the same for all outputs.
+    where K is geometric. Let a be the probability that one run reaches the threshold. Compare the release with one run.
+    An output that reaches the threshold is likelier by the factor 1/(γ + (1-γ)a). No output has γ/(γ + (1-γ)a) times
+    the probability 1-a. So the weight of all outputs is 1/(γ + (1-γ)u) at u = a.
 
     Args:
         gamma: γ, 1e-6 to below 1.
@@ -312,8 +300,8 @@ class ThresholdStop(RunLaw):
 
     @property
     def mean(self) -> float:
-        """1/γ, the mean of the largest possible number of runs: if no run reached the threshold, the search would end
-        after each run with probability γ.
+        """1/γ, the mean of the largest possible number of runs. Without success the search ends after each run with
+        probability γ.
         """
         return 1.0 / self.gamma
 
@@ -321,29 +309,27 @@ class ThresholdStop(RunLaw):
     def scale(self) -> float:
         """γ: for u far below γ the weight 1/(γ + (1-γ)u) is nearly its largest value, 1/γ.
 
-        u is the probability that one run reaches the threshold, γ the probability that the search ends after a failed
-        run. The weight is the factor by which an output that reaches the threshold is likelier in the selection's
-        release than in a single run.
+        u is the probability that one run reaches the threshold. γ is the probability that the search ends after a
+        failed run. The weight is the factor by which an output that reaches the threshold is likelier in the release
+        than in a single run.
         """
         return self.gamma
 
     @property
     def silent(self) -> float:
-        """γ, the weight of releasing nothing divided by that of an output that reaches the threshold."""
+        """γ, the weight of releasing nothing divided by the weight of an output that reaches the threshold."""
         return self.gamma
 
     def log_weight(self, u: Floats) -> Floats:
         """-ln(γ + (1-γ)u), for each u in [0, 1]: the logarithm of the weight of an output that reaches the threshold.
 
-        u is the probability that one run reaches the threshold, and γ the probability that the search ends after a
-        failed run. The weight is the factor by which the output is likelier in the selection's release than in a single
-        run.
+        u is the probability that one run reaches the threshold. `scale` explains γ and the weight.
         """
         return np.asarray(-np.log(self.gamma + (1.0 - self.gamma) * u))
 
     def best_share(self, delta: float) -> float:
-        """δ/(γ + (1-γ)δ), rounded up: the probability that an output that reaches the threshold is released, if one run
-        reaches it with probability δ.
+        """δ/(γ + (1-γ)δ), rounded up: the probability of releasing an output that reaches the threshold. One run
+        reaches the threshold with probability δ.
         """
         return min(1.0, delta / (self.gamma + (1.0 - self.gamma) * delta) * (1.0 + _MARGIN))
 
@@ -358,9 +344,9 @@ class ThresholdStop(RunLaw):
 
 
 def _scaled(eta: float, log: float) -> float:
-    """(1 - e^(-ηt))/η for a number t, or its limit t for η = 0.
+    """(1 - e^(-ηt))/η for a number t. For η = 0 the result is the limit t.
 
-    With t = ln x this is (1 - x^-η)/η, the form that appears in the formulas of the laws.
+    With t = ln x this is (1 - x^-η)/η, the form in the formulas of the laws.
 
     Args:
         eta: η. log: t, which is the logarithm of some x.

@@ -1,17 +1,17 @@
 """Accountant of randomised response with a trusted shuffler, who hides which noisy label of a cluster is whose.
 
-For two classes all that the learner sees is the number of noisy labels that are 1. Let X be this number among the other
-users, of whom m hold label 1. The learner sees X if the target's noisy label is 0, and X + 1 if it is 1. Let P₀ and P₁
-be the laws of what the learner sees under the target's true labels 0 and 1. If the learner sees the number k,
+For two classes the learner sees only the number of noisy labels that are 1. Let X be this number among the other users,
+of whom m hold label 1. The learner sees X if the target's noisy label is 0, and X + 1 if it is 1. Let P₀ and P₁ be the
+laws of what the learner sees under the target's true labels 0 and 1. If the learner sees the number k,
 
-    P₀ - e^ε P₁ = keep·Pr[X = k] - lose·Pr[X = k-1],   keep = 1-2α-α(e^ε-1), lose = 1-2α+(1-α)(e^ε-1),
+    P₀ - e^ε P₁ = keep·Pr[X = k] - lose·Pr[X = k-1],   keep = 1-2α-α(e^ε-1), lose = 1-2α+(1-α)(e^ε-1).
 
-and likewise with the labels swapped. The sum of the positive values over all k is the hockey-stick divergence, exactly.
-The label exchange draws from these noisy labels with replacement, which is a post-processing. So the exchange's ε is
-never larger.
+P₁ - e^ε P₀ has the same form with the labels swapped. The sum of the positive values over all k is exactly the
+hockey-stick divergence. The label exchange draws from these noisy labels with replacement, which is a post-processing.
+So the exchange's ε is never larger.
 
 With more than 2,048 users not every m is evaluated. Tell the learner the noisy labels of b others, chosen so that m' of
-the remaining others hold label 1; this never lowers δ(ε). So δ(ε) for every m from m' to m' + b is at most the δ(ε) for
+the remaining others hold label 1. This never lowers δ(ε). So δ(ε) for every m from m' to m' + b is at most the δ(ε) for
 m' in a cluster without these b users.
 """
 
@@ -38,7 +38,8 @@ SHUFFLER_CONDITIONS = (
 )
 _LOG_TAIL = -60.0
 """Logarithm of the largest probability that is left out at one end of a law when the law of X is computed. In clusters
-of more than 64 users, the bounds of δ allow for eight times this probability."""
+of more than 64 users, the bounds of δ allow for eight times this probability.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class ShuffledResponse(Accountant):
 
     Args:
         cluster_size: n, 2 to 1,000,000.
-        flip_prob: α, 0 or in [1e-300, (K-1)/K]; the K-1 other classes are equally likely.
+        flip_prob: α, the probability of a label flip, 0 or in [1e-300, (K-1)/K]; the K-1 other classes are equally
+        likely.
         num_classes: K, at least 2.
     """
 
@@ -63,11 +65,11 @@ class ShuffledResponse(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
+        """ε₀, the pure ε of one noisy label."""
         return local_epsilon(self.flip_prob, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε), ε at least 0, over all data sets; exact to rounding for K = 2 up to 2,048 users."""
+        """Bounds of δ(ε), ε at least 0, over all data sets. For K = 2 up to 2,048 users they are exact to rounding."""
         check_epsilon(epsilon)
         if self.num_classes > 2:
             return self._labels().delta(epsilon)
@@ -94,9 +96,7 @@ class ShuffledResponse(Accountant):
         return invert(self.delta, delta, self.flip_prob, observer="learner", basis=basis, conditions=self.conditions)
 
     def _labels(self) -> ShuffledLabels:
-        """Another accountant of all n shuffled noisy labels, which bounds δ(ε) for any number of classes. It is used
-        for more than two classes.
-        """
+        """Another accountant of all n shuffled noisy labels, used for more than two classes."""
         return ShuffledLabels(self.cluster_size, self.flip_prob, 1.0, self.num_classes)
 
 
@@ -105,8 +105,8 @@ def _laws(n: int, flip_prob: float, others_with_one: range) -> Floats:
     """The probabilities Pr[X = k], where X is how many of the other n-1 users of a cluster have the noisy label 1.
 
     The table (M, N) has a row for each of M numbers m of others whose true label is 1. If n is above 64, a row leaves
-    out numbers k far from the mean, with a probability of at most 6 e^-60 in all. So the first column of a row is
-    the smallest k that is kept for its m, not always k = 0. Short rows are padded with 0.
+    out numbers k far from the mean, with a total probability of at most 6 e^-60. The first column of a row is the
+    smallest k that is kept for its m, not always k = 0. Short rows are padded with 0.
 
     Args:
         n: users of the cluster. flip_prob: α. others_with_one: the M values of m.
@@ -120,18 +120,18 @@ def _laws(n: int, flip_prob: float, others_with_one: range) -> Floats:
 
 
 def _divergence(laws: Floats, flip_prob: float, epsilon: float, users: int) -> Bracket:
-    """Bounds of the largest hockey-stick divergence over the given data sets, in both directions. They allow for all
-    rounding errors.
+    """Bounds of the largest hockey-stick divergence over the given data sets, in both directions, with all rounding
+    errors.
 
-    A data set is given by the law of X, how many of the other users have the noisy label 1; the learner sees X if the
-    target's noisy label is 0, and X + 1 if it is 1. If X has N values, its law is a convolution of two binomial laws of
-    at most N + 1 values each. The relative rounding error is at most `VALUE_ERROR` (16u, with u = 2^-53) times the
-    number of values of both binomial laws, and the sum over k adds Nu. Each law leaves out a probability of at most
-    6 e^-60; the bounds allow for 8 e^-60, since the laws are also divided by the probability that is kept.
+    The law of X stands for a data set. X is how many of the other users have the noisy label 1. If X has N values, its
+    law is a convolution of two binomial laws of at most N + 1 values each. The relative rounding error is at most
+    `VALUE_ERROR` (16u, with u = 2^-53) times the number of values of both binomial laws. The sum over k adds Nu. Each
+    law leaves out a probability of at most 6 e^-60. The bounds allow for 8 e^-60, since the laws are also divided by
+    the probability that is kept.
 
     Args:
         laws: (M, N), Pr[X = k] for each of M data sets. flip_prob: α. epsilon: ε, at least 0. users: of the cluster;
-        up to 64, laws leave out nothing.
+        laws of up to 64 users leave out nothing.
     """
     keep, lose, relative_error = hockey_stick_coefficients(flip_prob, epsilon)
     if keep == 0.0:

@@ -1,28 +1,29 @@
-"""Privacy amplification by shuffling for any local randomizer, given its ε₀ and the total variation of its laws.
+"""Privacy amplification by shuffling for any local randomizer, given ε₀ and the total variation of the randomizer's
+laws.
 
-Let an output o have probability P(o) and P'(o) under the target's two labels, and at least b(o) under every label; for
-an ε₀-private randomizer b = max(P, P') e^-ε₀ is allowed. View each user's output as follows: with probability Σ b(o) it
-is a draw from b, scaled to a law, and otherwise a draw from the rest of her law. Tell the learner which of the other
-users did not draw from b, and the outputs of those users. Then, for n users (Balle et al. 2019, Lemma 5.3; for fewer
-submissions see `exchange.blanket`),
+Let an output o have probability P(o) and P'(o) under the target's two labels, and at least b(o) under every label. For
+an ε₀-private randomizer, b = max(P, P') e^-ε₀ is allowed. Each user's output can be drawn in two steps. With
+probability Σ b(o) it is a draw from b, scaled to a law. Otherwise it is a draw from the rest of her law. Tell the
+learner which other users did not draw from b, and what these users sent. Then, for n users (Balle et al. 2019, Lemma
+5.3; for fewer submissions see `exchange.blanket`),
 
     δ(ε) <= (1/n) E [Y_1 + ... + Y_n]_+,    Y_i = (P(o) - e^ε P'(o)) / b(o) with probability b(o) for each o, else 0,
 
 where the Y_i are independent, with mean 1 - e^ε. The bound grows with the law of the Y_i in the convex order. Let Y be
 distributed as the Y_i. For convex f with f(0) = 0, E f(Y) = Σ_o F(P(o), P'(o)), where F is homogeneous and convex on
-either side of P = P'. For an output with P > P' the pair (P, P') is s (e^ε₀, 1) + r (1, 1) with s = (P - P')/(e^ε₀-1)
-and r >= 0, and likewise, with the roles exchanged, if P < P'. Let β be the total variation of P and P'. On
-either side the sum of s over outputs is σ = β/(e^ε₀-1). Hence E f(Y) is at most its value for
+either side of P = P'. For an output with P > P' let s = (P - P')/(e^ε₀-1). Then (P, P') = s (e^ε₀, 1) + r (1, 1) with
+r >= 0. If P < P', exchange the roles of P and P'. Let β be the total variation of P and P'. On either side the sum of s
+over outputs is σ = β/(e^ε₀-1). Hence E f(Y) is at most its value for
 
     Y = e^ε₀ - e^ε  or  1 - e^(ε₀+ε)  with probability σ each,   e^ε₀ (1 - e^ε)  with e^-ε₀ (1 - σ (e^ε₀+1)),   else 0.
 
-This bound grows with σ, since the third value alone is smaller in the convex order than the first two alone: compare
-E [Y - k]_+ for k above 0, for k between the two negative values, and for k below them. So β may be that of the worst
-pair of labels. β is at most (e^ε₀-1)/(e^ε₀+1). At this largest β there is no third value. Then randomised response
-between two labels is the worst of all, and the bound is that of Feldman, McMillan and Talwar (Stronger privacy
-amplification by shuffling, 2023). The observation that β matters besides ε₀ is due to Wang et al. (Privacy
+This bound grows with σ, since the third value alone is smaller in the convex order than the first two alone. To see
+this, compare E [Y - k]_+ in three cases: k is above 0, between the two negative values, or below both. So β may be the
+total variation of the worst pair of labels. β is at most (e^ε₀-1)/(e^ε₀+1). At this largest β there is no third value.
+Then randomised response between two labels is the worst randomizer, and the bound equals Feldman, McMillan and Talwar's
+(Stronger privacy amplification by shuffling, 2023). Wang et al. observed that β matters besides ε₀ (Privacy
 amplification via shuffling: unified, simplified, and tightened, 2024). If few outputs are likelier under one of the
-labels, as with the bits of vector approximation, β is much smaller, and so is ε.
+labels, β and ε are much smaller. The bits of vector approximation are an example.
 """
 
 import math
@@ -49,18 +50,18 @@ class ShuffledMessages(Accountant):
     """Privacy of one user's label if n users each run the same local randomizer once and their messages are shuffled.
 
     The bound holds for everything that is computed from the messages without their senders, as in the label exchange.
-    It does not hold if a user's randomizer depends on others' messages.
+    The bound fails if a user's randomizer depends on others' messages.
 
     Args:
         users: n, at least 1; the messages of users beyond 1,000,000 count as known to the learner.
         local_epsilon: ε₀ of the randomizer, at least 0, infinite allowed.
-        total_variation: β in [0, 1], the largest total variation between the laws of one message under two labels,
-            which is its δ(0); 1 if only ε₀ is known.
-        caveats: the conditions under which ε₀ holds; the bound has them as well.
-        sampling_rate: θ in (0, 1], if each user submits with probability θ the message of a random user among all n, as
-        in the label exchange. None: the learner gets all n messages.
+        total_variation: β in [0, 1], the largest total variation between the laws of one message under two labels. This
+        is the δ(0) of one message. 1 if only ε₀ is known.
+        caveats: the conditions under which ε₀ holds; they become conditions of the bound, too.
+        sampling_rate: θ in (0, 1], as in the label exchange: with probability θ each user submits the message of a
+        random user among all n. None: the learner gets all n messages.
         submissions: given in place of θ: the number of messages that the learner got, at least 0. Each is the message
-            of a random user.
+        of a random user.
     """
 
     requires = ANY_MESSAGE
@@ -87,13 +88,14 @@ class ShuffledMessages(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀ of one message."""
+        """ε₀, the pure ε of one message."""
         return self.local_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
-        """A bracket of δ(ε), ε at least 0, for the messages that the learner gets: all of them, or those submitted. Its
-        lower value is 0. Its upper value is 0 if ε is at least ε₀ or the total variation is 0, else the bound by
-        shuffling. For a single user or an ε₀ of 100 or more this bound is not computed, and the upper value is 1.
+        """Bounds of δ(ε), ε at least 0, for the messages that the learner gets. The lower bound is 0.
+
+        The upper bound is 0 if ε is at least ε₀ or the total variation is 0. Otherwise it is the bound by shuffling.
+        For a single user, or for ε₀ of 100 or more, the bound by shuffling is not computed, and the upper bound is 1.
         """
         check_epsilon(epsilon)
         if epsilon >= self.local_epsilon or self.total_variation == 0.0:
@@ -123,17 +125,14 @@ class ShuffledMessages(Accountant):
         return self.users > 1 and 0.0 < self.local_epsilon < WEAKEST
 
     def _bound(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
-        """Upper bound of δ(ε), in which other users' messages hide the target's. The only messages that count are draws
-        from the part that the message laws of all labels share; together they are the privacy blanket.
-
-        The learner gets all n messages, or a number of submissions, each the message of a random user. The messages of
-        users beyond 1,000,000 count as known to her.
+        """Upper bound of δ(ε), in which other users' messages hide the target's message. The bound counts only draws
+        from the privacy blanket, the part that the message laws of all labels share.
 
         Args:
-            epsilon: ε. values: how many values of the number of users whose message the learner got are used near the
-            mean of this number, at most; one more may be added. blocks: the smallest and the largest number
-            of groups into which the number of blanket messages is cut. Both are ignored if the learner got all
-            messages. Fewer values or groups are quicker and give a bound that is no sharper.
+            epsilon: ε. values: how many values of a number near its mean are used, at most, with perhaps one more; the
+            number counts the users whose message the learner got. blocks: the smallest and the largest number of groups
+            into which the number of blanket messages is cut. `values` and `blocks` are ignored if the learner got all
+            messages. Smaller values are quicker and give a bound that is no sharper.
         """
         walk = self._blanket(epsilon)
         if self._complete:
@@ -147,13 +146,12 @@ class ShuffledMessages(Accountant):
         return self.sampling_rate is None and self.submissions is None
 
     def _blanket(self, epsilon: float) -> Blanket:
-        """An object that computes the bound of δ at one ε, for the worst of all randomizers with this ε₀ and this total
-        variation β between two labels, both rounded up.
+        """The object that computes the bound of δ at one ε, for the worst randomizer with this ε₀ and total variation,
+        rounded up.
 
-        A message belongs to the blanket if it is drawn from the part that the laws of all labels share. The object has
-        the number of users and the probability that another user's message belongs to the blanket. There are three
-        kinds of blanket messages: outputs that are likelier for the one label, outputs that are likelier for the other
-        label, and all others. For each kind the object has its probability, and how much it is worth as evidence.
+        A message belongs to the blanket if it is drawn from the part that the laws of all labels share. There are three
+        kinds of blanket messages: likelier for one label, likelier for the other label, and all others. For each kind
+        the object has a probability and a value as evidence.
         """
         local = self.local_epsilon * _UP
         grown, growth = math.expm1(local), math.expm1(epsilon)
@@ -161,7 +159,7 @@ class ShuffledMessages(Accountant):
         side = variation / grown  # σ
         neither = max(0.0, 1.0 - side * (grown + 2.0)) * math.exp(-local)
         share = 2.0 * side + neither
-        # |Y| of the three outcomes times b: e^ε₀ - e^ε, e^(ε₀+ε) - 1 and e^ε₀ (e^ε - 1), each times σ
+        # σ times |Y| of the three outcomes: e^ε₀ - e^ε, e^(ε₀+ε) - 1 and e^ε₀ (e^ε - 1)
         keep, lose, rest = grown - growth, grown + growth * (grown + 1.0), growth * (grown + 1.0)
         worths = side * keep, side * lose, side * rest
         return Blanket(min(self.users, LARGEST_CLUSTER), share, share / side, *worths, growth * (1.0 - 2.0**-50))
@@ -169,8 +167,7 @@ class ShuffledMessages(Accountant):
 
 @disk_cached
 def _epsilon(messages: ShuffledMessages, delta: float) -> Bracket:
-    """Upper bound of ε at δ, by bisection, stored on disk; the lower bound is 0. It is called only if δ does not hold
-    at ε = 0, so that ε is above 0.
+    """Bounds of ε at δ, stored on disk: the upper bound by bisection, and the lower bound 0. δ must not hold at ε = 0.
 
     Args:
         messages: the accountant. delta: δ in (0, 1).

@@ -1,25 +1,24 @@
 """The optimal unbiased randomizer of a label value (Badanidiyuru et al., NeurIPS 2023), by a linear programme.
 
-The labels are the values y of a public grid. A randomizer is a law M(o | y) of its output value o given the label y. It
-is unbiased if for every label y the mean of the output is y. Of all ε-private unbiased laws, the optimal one has the
-smallest expected squared error under a prior. Outputs must leave the range of the labels: two labels a < b need an
-output of at most a - (b-a)/(e^ε-1) and another of at least b + (b-a)/(e^ε-1). Let a be the smallest and b the largest
-label of the grid. There is a law with two such outputs alone, whose probabilities M(o | y) are linear in y. The mean of
-its output is y for every label y of the grid. This is the *two-output law* (`two_output_law`). So an unbiased ε-private
-law always exists.
+The labels are the values y of a public grid. A randomizer is a law M(o | y) of the output value o given the label y.
+The randomizer is unbiased if the mean of the output is y for every label y. Of all ε-private unbiased laws, the optimal
+law has the smallest expected squared error under a prior. Outputs must leave the range of the labels. Let a < b be two
+labels. Then some output is at most a - (b-a)/(e^ε-1), and another is at least b + (b-a)/(e^ε-1). Now let a be the
+smallest and b the largest label of the grid. The *two-output law* (`two_output_law`) has only two such outputs. The
+probabilities M(o | y) are linear in y, and the mean of the output is y. So an unbiased ε-private law always exists.
 
 Given a grid of outputs the problem is linear. The column of an output consists of its probabilities given each label.
-Each probability is written as v e^-ε + s, with a number v for the output and 0 <= s <= v (1 - e^-ε) for each label;
-such v and s exist if and only if the law is ε-private. The grid is then refined around the outputs in use. Outputs
-whose columns are multiples of one another become one output at their mean: the mean of the law stays, ε does not grow,
-and the squared error falls (Jensen).
+Each probability is written as v e^-ε + s. The number v belongs to the output, and each label has an s with 0 <= s <= v
+(1 - e^-ε). Such v and s exist if and only if the law is ε-private. The grid is then refined around the outputs in use.
+Outputs whose columns are multiples of one another become one output at their mean. Then the mean of the law stays, ε
+does not grow, and the squared error falls (Jensen).
 
-A solver meets its constraints only to about 1e-9. Every column is clipped to its bounds. The repair then gives the law
-the share 1-η and adds two further columns, whose sum in each row is about η. They are for the two outputs of the
-two-output law at a smaller privacy parameter ε' = min(1, ε/2). These columns supply what the rows' sums and means lack.
-The ratios of the two-output law at ε' are at most e^ε', below the allowed e^ε. So some η is enough; the smallest power
-of ten from 1e-9 to 1e-2 that is enough is taken, and an error is raised if there is none. The row sums, means and
-ε of the repaired table are right up to the rounding of a float. Its ε is the largest log-ratio in the table itself.
+A solver meets its constraints only to about 1e-9. So every column is clipped to its bounds. The repair then gives the
+law the share 1-η and adds two further columns, with a sum of about η in each row. The two columns stand for the outputs
+of the two-output law at a smaller privacy parameter ε' = min(1, ε/2). The columns supply what the rows' sums and means
+lack. The ratios of the two-output law at ε' are at most e^ε', below the allowed e^ε. So some η is enough. The repair
+takes the smallest sufficient power of ten from 1e-9 to 1e-2. If there is none, an error is raised. The row sums, means
+and ε of the repaired table are right up to the rounding of a float. The ε is the largest log-ratio in the table itself.
 """
 
 import math
@@ -39,13 +38,13 @@ LARGEST_EPSILON = 10.0
 MOST_VALUES = 64
 """Largest grid of label values."""
 _ROUNDS = 8
-"""Largest number of times that the programme is solved; before each time but the first the grid is refined."""
+"""Largest number of times that the programme is solved. The grid is refined before each time but the first."""
 _UNUSED = 1e-8
 """Outputs that have at most this probability under every label are dropped."""
 
 
 class OutputLaw(NamedTuple):
-    """Output values (m,), increasing, and their law (k, m): the probability of each output given each label."""
+    """Increasing output values (m,) and their law (k, m): the probability of each output given each label."""
 
     outputs: Floats
     law: Floats
@@ -53,7 +52,7 @@ class OutputLaw(NamedTuple):
 
 @dataclass(frozen=True)
 class UnbiasedLaw:
-    """An unbiased randomizer of label values: the mean of its output is the label value.
+    """An unbiased randomizer of label values: the mean of the output is the label value.
 
     values: (k,) label values. outputs: (m,) output values, increasing. law: (k, m) probability of each output given
     each label. expected_loss: the mean squared error under the prior.
@@ -71,9 +70,10 @@ class UnbiasedLaw:
 
 
 def two_output_law(values: Floats, epsilon: float) -> OutputLaw:
-    """The unbiased ε-private randomizer with two output values, one below and one above all labels. Returned are these
-    values, and the probability (k, 2) of each value (column) given each label (row). The probabilities are linear in
-    the label value, and the mean of the output is the label value.
+    """The unbiased ε-private randomizer with two output values, one below and one above all labels.
+
+    Returned are these values, and the probability (k, 2) of each value (column) given each label (row). The
+    probabilities are linear in the label value, and the mean of the output is the label value.
 
     >>> outputs, law = two_output_law(np.array([0.0, 1.0]), math.log(3.0))
     >>> outputs.round(9).tolist(), law.round(9).tolist()
@@ -90,15 +90,14 @@ def two_output_law(values: Floats, epsilon: float) -> OutputLaw:
 
 
 def best_unbiased(values: Floats, prior: Floats, epsilon: float) -> UnbiasedLaw:
-    """An unbiased ε-private law whose expected squared error is nearly the smallest possible: it exceeds the smallest
-    one by about 1% at most.
+    """An unbiased ε-private law whose expected squared error exceeds the smallest possible error by about 1% at most.
 
     >>> best = best_unbiased(np.linspace(0.0, 1.0, 5), np.full(5, 0.2), 1.0)
     >>> best.epsilon <= 1.0, bool(np.allclose(best.law @ best.outputs, best.values))
     (True, True)
 
     Args:
-        values: (k,) label values, increasing, 2 to 64 of them.
+        values: (k,) label values, 2 to 64 increasing numbers.
         prior: (k,) probabilities that do not depend on the labels to be privatised.
         epsilon: ε, above 0 and at most 10.
     """
@@ -118,17 +117,16 @@ def best_unbiased(values: Floats, prior: Floats, epsilon: float) -> UnbiasedLaw:
 
 
 def _refined(values: Floats, prior: Floats, epsilon: float) -> OutputLaw:
-    """The unbiased ε-private randomizer with the smallest expected squared error, as a linear programme finds it:
-    output values (m,) and their probabilities (k, m) given each label.
+    """The unbiased ε-private law with the smallest expected squared error, as a linear programme finds it.
 
-    The programme chooses probabilities on a fixed grid of output values. It is solved up to 8 times. After each time a
-    new grid is made: the outputs that have probability above 1e-8 for some label, two more values around each, and the
-    two outputs of `two_output_law`. Constraints hold only to the solver's precision.
+    The programme chooses probabilities on a fixed grid of output values. The programme is solved up to 8 times, until
+    the loss hardly falls. Each new grid has the outputs with probability above 1e-8 for some label, two more values
+    around each, and the two outputs of `two_output_law`. Constraints hold only to the solver's precision.
 
     Args:
         values: (k,) label values, from 0 to 1. prior: (k,) their probabilities. epsilon: ε.
     """
-    # a first grid: near outputs, far outputs, the labels themselves, and the two outputs with which a law always exists
+    # a first grid: near outputs, far outputs, the labels themselves, and the outputs of the two-output law
     k, beyond = len(values), 1.0 / math.expm1(epsilon)
     near, far = (np.linspace(-s * beyond, 1.0 + s * beyond, 4 * k + 9) for s in (2.0, 4.0 + 2.0 * k))
     anchor = two_output_law(values, epsilon).outputs
@@ -155,10 +153,9 @@ def _solve(values: Floats, prior: Floats, epsilon: float, outputs: Floats) -> Un
         values: (k,) label values y. prior: (k,) their probabilities. epsilon: ε. outputs: (m,) the grid, increasing.
 
     Returns:
-        The law with all m outputs, (k, m), many of them with probability 0, and its expected squared error under the
-        prior.
+        The law (k, m) and its expected squared error under the prior. Many of the m outputs have probability 0.
     """
-    # variables: v for each output, then s for each output and label; the cost is Σ prior (v e^-ε + s) (output - label)²
+    # variables: v for each output, then s for each output and label. The cost is Σ prior (v e^-ε + s) (output - label)²
     k, m, low = len(values), len(outputs), math.exp(-epsilon)
     errors = prior[None, :] * (outputs[:, None] - values[None, :]) ** 2
     cost = np.concatenate([low * errors.sum(axis=1), errors.ravel()])
@@ -183,13 +180,12 @@ def _solve(values: Floats, prior: Floats, epsilon: float, outputs: Floats) -> Un
 
 
 def _merged(solution: OutputLaw) -> OutputLaw:
-    """The law in which all outputs whose columns are multiples of one another are replaced by one output. A column is
-    an output's probabilities given each of k labels.
+    """The law in which one output replaces all outputs whose columns are multiples of one another.
 
-    The new output value is the mean of the old values, weighted with the columns' largest entries. Its column is the
-    sum of the old columns. So the mean for each label stays, ε does not grow, and the squared error falls. Columns
-    count as multiples if, divided by their largest entries, they differ by less than 1e-9; so the mean stays only up to
-    about this precision.
+    A column is an output's probabilities given each of k labels. The new output value is the mean of the old values,
+    weighted with the columns' largest entries. The new column is the sum of the old columns. So the mean for each label
+    stays, ε does not grow, and the squared error falls. Columns are first divided by their largest entries. Columns
+    count as multiples if they then differ by less than 1e-9. So the mean stays only up to about this precision.
 
     Args:
         solution: the m output values, and their law (k, m).
@@ -208,16 +204,15 @@ def _merged(solution: OutputLaw) -> OutputLaw:
 
 
 def _repaired(values: Floats, solution: OutputLaw, epsilon: float) -> OutputLaw:
-    """A randomizer near the solver's that is unbiased and ε-private up to the rounding of a float, although the solver
-    meets its constraints only to about 1e-9.
+    """A law near the solver's law that is unbiased and ε-private up to the rounding of a float.
 
     The solver's table gets the share 1-η. Two further outputs, one below and one above all labels, get about the share
-    η; their probabilities supply what the sums and the means of the rows lack. η is the smallest power of ten from 1e-9
-    to 1e-2 that is enough.
+    η. The probabilities of these outputs supply what the rows' sums and means lack. η is the smallest sufficient power
+    of ten from 1e-9 to 1e-2.
 
     Args:
-        values: (k,) label values. solution: the solver's output values (m,) and probabilities (k, m) given each
-        label. epsilon: ε.
+        values: (k,) label values. solution: the solver's output values (m,) and probabilities (k, m) given each label.
+        epsilon: ε.
 
     Raises:
         ValueError: no such η is enough.
