@@ -1,12 +1,11 @@
-"""Randomizers of labels, the privacy of a label whose payload peers pass on, and signed weights of noisy labels.
+"""Randomizers of labels, the privacy of labels that peers pass on, and weights that undo the noise of labels.
 
-A payload is the noisy message that a randomizer makes of a label. Signed weights undo the noise of labels on average;
-they give the modified loss of the clustering paper (Esfandiari et al.).
+A payload is the noisy message that a randomizer makes of a label.
 
-For a probability β of redrawing a label and a law q of the K classes, let Q[y', y] = (1-β) 1{y' = y} + β q(y'). For a
-model h, features x and a noisy label y, the loss of Algorithm 1 is Σ_y' Q⁻¹[y', y] ℓ(h, x, y'). It weighs the loss
-ℓ(h, x, y') of each class y' with an entry in column y of Q⁻¹. Because Q⁻¹ = (I - β q 1ᵀ)/(1-β), where 1 is the vector
-of ones, no K × K matrix is formed. A column sums to one; its entries are at most 0, except the entry of y itself.
+`signed_weights` gives the modified loss of the clustering paper (Esfandiari et al.). There a label is redrawn with
+probability β, from a distribution q over K classes. So the label y becomes y' with probability
+Q[y', y] = (1-β) 1{y' = y} + β q(y'). The loss of Algorithm 1 is Σ_y' Q⁻¹[y', y] ℓ(h, x, y') for a model h, features x
+and a noisy label y. No K × K matrix is formed, because Q⁻¹ = (I - β q 1ᵀ)/(1-β) for the vector 1 of ones.
 """
 
 from abc import ABC, abstractmethod
@@ -26,21 +25,22 @@ PayloadKind = Literal["hard", "bits", "soft", "signed", "values"]
 
 
 def signed_weights(labels: NDArray[np.integer], distribution: Floats, bias_correction: float) -> Floats:
-    """Weights of the K classes for each of m noisy labels, (m, K). A learner multiplies the loss of each class by the
-    class's weight, so that the noise is undone on average. For the noisy label z the weights are column z of Q⁻¹, where
-    Q[y', y] = (1-β) 1{y' = y} + β q(y') is the probability that a label y becomes the noisy label y'. The weights of
-    each label sum to one; only the weight of z itself can be above 0.
+    """Weights of the K classes for each of m noisy labels, (m, K), which undo the noise on average.
+
+    The learner multiplies the loss of each class by the class's weight. The weights of the noisy label z are column z
+    of Q⁻¹. Here Q[y', y] = (1-β) 1{y' = y} + β q(y') is the probability that the label y becomes y'. The weights of a
+    label sum to one; only the weight of z itself can be above 0.
 
     >>> signed_weights(np.array([0]), np.array([0.5, 0.5]), 0.2).tolist()
     [[1.125, -0.125]]
 
     Args:
-        labels: (m,) noisy labels in 0..K-1. distribution: q, the law from which a changed label is drawn, (K,) or
-        one law for each label, (m, K); each law sums to one. bias_correction: β, at least 0 and below 1, the
-        probability with which a label was drawn anew; the weights undo such redraws.
+        labels: (m,) noisy labels in 0..K-1. distribution: q, from which a redrawn label comes; (K,), or for each label
+        a row of (m, K). A row sums to one. bias_correction: β, at least 0 and below 1, the probability of redrawing a
+        label.
 
     Raises:
-        InputError: β is out of its range, or a label is.
+        InputError: β or a label is out of range.
     """
     classes = distribution.shape[-1]
     if not 0.0 <= bias_correction < 1.0:
@@ -59,19 +59,19 @@ def check_labels(labels: NDArray[np.integer], num_classes: int) -> None:
 
 
 class Randomizer(Protocol):
-    """A local randomizer: it turns each true label into a payload that may leave its owner."""
+    """A local randomizer, which turns each true label into a payload that may leave the label's owner."""
 
     @property
     @abstractmethod
     def local_epsilon(self) -> float:
-        """ε₀: the ε, with δ = 0, of one payload on its own, against an observer who knows whose payload it is.
-        Neighbouring data sets differ in one label.
+        """ε₀: the ε of one payload at δ = 0, against an observer who knows the payload's owner. Neighbouring data sets
+        differ in one label.
         """
 
     @property
     @abstractmethod
     def total_variation(self) -> float:
-        """The largest total variation between the payload's distributions under two labels; this is δ at ε = 0."""
+        """The largest total variation distance between the payload's distributions under two labels: δ at ε = 0."""
 
     @property
     @abstractmethod
@@ -84,11 +84,11 @@ class Randomizer(Protocol):
 
 
 class Message(Randomizer, ABC):
-    """A randomizer whose payloads may be exchanged: it states the privacy of a label once peers pass payloads on.
+    """A randomizer for messages that peers may pass on, with methods that compute the privacy of a label.
 
-    The methods of this class are valid for any randomizer. A subclass that knows better bounds overrides them.
+    The methods of this class hold for any randomizer. A subclass may override a method with a better bound.
 
-    kind: the kind of its payloads, as `where_bounds_hold.Situation.message` names it. noun: the word for a payload.
+    kind: the kind of payload, a name from `where_bounds_hold.Situation.message`. noun: the word for a payload.
     releases: the form in which the learner gets payloads.
     """
 
@@ -99,80 +99,71 @@ class Message(Randomizer, ABC):
     @property
     @abstractmethod
     def parameters(self) -> dict[str, float]:
-        """The parameters of the noise, such as the flip probability, each by the name of its column in tables of
-        results.
-        """
+        """The parameters of the noise, such as the flip probability. The keys are column names in tables of results."""
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Further conditions, as sentences, under which ε₀ holds; ε₀ is the ε of one noisy message on its own.
-        Conditions that apply to every kind of message are not included.
+        """Further conditions, as sentences, under which ε₀ (the ε of one noisy message on its own) holds. Conditions
+        that apply to every kind of message are not included.
         """
         return ()
 
     @property
     def binary_flip_prob(self) -> float | None:
-        """The flip probability α if messages are flipped labels of two classes, for which papers state bounds; None for
-        other messages.
-        """
+        """The flip probability α if messages are flipped labels of two classes; None for other messages."""
         return None
 
     @property
     def transition(self) -> NDArray[np.float64] | None:
-        """A table (K, K) whose entry [y, z] is the probability that the label y is sent as z; None if payloads are not
-        classes.
-        """
+        """The probability [y, z], (K, K), that the label y is sent as z. None: payloads are not classes."""
         return None
 
     def released(self, payload: NDArray[np.generic]) -> NDArray[np.generic]:
-        """What the learner gets for the payloads (m, ...), the noisy messages that users exchange: here the payloads
-        themselves. A subclass in which payloads are only codes, such as indices into a list of numbers, returns what
-        they stand for.
+        """What the learner gets for the payloads (m, ...): here the payloads themselves. The payloads of a subclass may
+        be codes, such as indices into a list of numbers. The subclass then returns what the codes stand for.
         """
         return payload
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
-        """Numbers (m, K) for m payloads: their mean, given the true label y, is 1 for class y and 0 for the other
-        classes. None if such numbers are unknown or not needed. They are not needed if payloads are classes, since the
-        probability with which each class is sent is known.
+        """Numbers (m, K) for m payloads. Given the true label y, the mean is 1 for class y and 0 for every other class.
+        None: such numbers are unknown, or payloads are classes, which need no such numbers.
         """
         return None
 
     def alone(self, epsilon: float) -> Bracket:
-        """A lower and an upper bound of δ at a given ε for one payload on its own, against an observer who sees the
-        payload and knows whose it is.
+        """A lower and an upper bound of δ at a given ε, for one payload on its own. The observer sees the payload and
+        knows the payload's owner.
         """
         return self.shuffled(1).delta(epsilon)
 
     def attained(self, delta: float) -> float:
-        """An ε such that no smaller ε holds at the given δ, for one payload on its own against an observer who sees the
-        payload and knows whose it is; 0 if no such ε is known. This ε shows how tight the certified ε is.
+        """A lower bound of any valid ε at the given δ, for one payload on its own; 0 if no bound is known. The observer
+        sees the payload and knows the payload's owner. The bound shows how tight the certified ε is.
         """
         return 0.0
 
     def advantage(self, num_classes: int) -> float:
-        """An upper bound of how much the payload raises an observer's probability of guessing the label right. The
-        observer knows whose payload it is; before she sees it, all K labels are equally likely to her. num_classes: K.
+        """An upper bound of how much a payload raises an observer's probability of guessing the label right. The
+        observer knows the payload's owner. Before, all K labels are equally likely to the observer. num_classes: K.
         """
         return local_advantage(self.total_variation, self.local_epsilon, num_classes)
 
     def shuffled(self, users: int) -> ShuffledMessages:
-        """The accountant of one user's label, which computes δ at a given ε and ε at a given δ, against an observer who
-        sees the payloads of `users` users. The user's payload is among them; they are in random order, and their owners
-        are not shown.
+        """The privacy accountant (ε at a δ, or δ at an ε) of one user's label. The observer sees the payloads of
+        `users` users, including this user, in random order. The observer does not see who owns a payload.
         """
         return ShuffledMessages(users, self.local_epsilon, self.total_variation, self.caveats)
 
     def exchanged(self, size: int, sampling_rate: float) -> Accountant:
-        """The accountant of one user's label, which computes δ at a given ε and ε at a given δ, against the learner.
-        Each user of a cluster of `size` users fetches the payload of a random user of the cluster and submits it with
-        probability θ, `sampling_rate`; no message is lost or late, and nobody is offline.
+        """The privacy accountant of one user's label, against the learner of an exchange. Each user of a cluster of
+        `size` users fetches the payload of a random user of the cluster. She submits this payload with probability θ,
+        `sampling_rate`. No message is lost or late, and nobody is offline.
         """
         return replace(self.shuffled(size), sampling_rate=sampling_rate)
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
-        """The accountant of one user's label, which computes δ at a given ε and ε at a given δ, against an observer who
-        sees `submissions` messages. Each of them is the noisy message of one of `sources` users, drawn at random; the
-        user is one of these. The observer does not see whose message it is.
+        """The privacy accountant of one user's label, against an observer who sees `submissions` messages. Each message
+        is the noisy message of a random user of `sources` users, who include this user. The messages' owners are not
+        shown.
         """
         return replace(self.shuffled(sources), submissions=submissions)

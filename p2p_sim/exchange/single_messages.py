@@ -1,4 +1,4 @@
-"""How the processes of users send and receive messages; each message is an event of its own."""
+"""Sends and delivers messages between users' processes; each message is an event of its own."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,16 +18,15 @@ SEEN_AS = {
     "request": REQUEST, "push": REQUEST, "probe": REQUEST, "reply": REPLY, "confession": REPLY,
     "submission": SUBMISSION,
 }  # fmt: skip
-"""The kind of message that an observer sees, for each kind that the simulation tells apart."""
+"""For each kind of message in the simulation, the kind that an observer sees."""
 
 
 class SingleMessages(ExchangeRun):
-    """A run of one shard, a group of whole clusters. Messages are sent and delivered one by one, at their times on a
-    clock.
+    """A run of one shard (a group of whole clusters). Messages are sent and delivered one by one.
 
     Args:
-        shard, network, streams, roles, sampling_rate, payload_bytes, record: as in `ExchangeRun`.
-        label_type: NumPy's type of a label. num_classes: number of classes.
+        shard, network, streams, roles, sampling_rate, payload_bytes, record: as in `ExchangeRun`. label_type: NumPy's
+        type of a label. num_classes: number of classes.
     """
 
     def __init__(
@@ -44,21 +43,21 @@ class SingleMessages(ExchangeRun):
         self, leg: str, sender: int, receiver: int | None, arrive: Callable[[float], None], *, owner: int,
         earlier: int = 0, attempt: int = 0, copy: int = 0, hop: int = 0, payload: float = -1,
     ) -> None:  # fmt: skip
-        """Send one message. At the time of arrival, `arrive` is called with the payload, which faults of the network
-        may have changed, if the network does not lose the message and the receiver is then online.
+        """Send one message. On arrival, `arrive` is called with the payload, unless the network loses the message or
+        the receiver is then offline. Faults of the network may change the payload.
 
         Args:
-            leg: kind of message: "request", "reply", "submission", "push" (sent unasked), or the "probe" of an
-            adversary who asks everybody, and its answer, the "confession". sender: a user. receiver: a user; None: the
-            learner. arrive: handles the payload on arrival. owner: the user to whose request or submission the message
-            belongs; her random numbers decide on loss and travel time. earlier: how many numbers the owner reserved
-            before this question (for a message sent unasked: 1 plus its number); `earlier` + `attempt` says which of
-            her random numbers are used. attempt: number of the request for one question, from 0; for a submission, its
-            number; -1: sent unasked. copy: number of the copy; if it is odd and hop is 0, the message is a duplicate,
-            sent only if the network duplicates.
-            hop: number of the step of a request's random walk, from 0. payload: the label or number carried; -1: none.
+            leg: kind of message: "request", "reply", "submission", "push" (sent unasked), "probe" or "confession". An
+            adversary who asks everybody sends probes; a confession answers a probe. sender: a user. receiver: a user;
+            None: the learner. arrive: handles the payload on arrival. owner: the user to whose request or submission
+            the message belongs. Her random numbers decide on loss and travel time. earlier: how many random numbers the
+            owner reserved before this question. For a message sent unasked, it is 1 plus the message's number.
+            `earlier` + `attempt` selects the random numbers. attempt: number of the request for one question, from 0.
+            For a submission, it is the submission's number; for a message sent unasked, -1. copy: number of the copy.
+            An odd copy with hop 0 is a duplicate, which is sent only if the network duplicates. hop: number of the step
+            of a request's random walk, from 0. payload: the label or number carried; -1: none.
         """
-        # loss and travel time come from the functions of the batched engine, here called for a single message
+        # the batched engine's functions for loss and travel time take arrays; here each array has one message
         j, counts, first = self.journey, self.ledger.counts, not (copy % 2 and hop == 0)
         now, ends = np.array([self.clock.now]), None if receiver is None else (single(sender), single(receiver))
         message = j.message(leg, single(owner), now, earlier + attempt, copy=copy, hop=hop, ends=ends)
@@ -88,13 +87,12 @@ class SingleMessages(ExchangeRun):
         self.clock.at(float(arrives[0]), meet)
 
     def deliver(self, kind: int, sender: int, receiver: int | None, label: float = -1, late: bool = False) -> None:
-        """Count one message that is delivered at the present time of the simulation and, if messages are kept, note it.
+        """Count one message that is delivered now. If messages are kept, note the message, too.
 
         Args:
-            kind: 1 request, 2 reply, 3 submission. sender: a user, numbered from the first user of the shard (the group
-            of clusters that is simulated). receiver: a user; None: the learner. label: the label or number that the
-            message carries; -1: none. late: whether it is a reply after its request's time-out, which the receiver
-            drops.
+            kind: 1 request, 2 reply, 3 submission. sender: index of a user in the shard. receiver: index of a user in
+            the shard; None: the learner. label: the label or number carried; -1: none. late: whether the message is a
+            reply after the time-out of its request. The receiver drops a late reply.
         """
         to = None if receiver is None else single(receiver)
         labels = None if label < 0 else np.array([label])

@@ -1,4 +1,4 @@
-"""The transcript of a label exchange: messages as they were sent, lost and delivered, and what each observer saw."""
+"""The transcript of a label exchange: the messages sent, lost and delivered, and what each observer saw."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -14,32 +14,27 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Columns:
-    """A table whose columns are arrays of one length, (m,). The columns are the fields of a subclass. types: NumPy's
-    type of each field, in order.
-    """
+    """A table whose columns, (m,), are the fields of a subclass. types: NumPy's type of each field, in order."""
 
     types: ClassVar[tuple[type[np.generic], ...]]
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
-        """One table with the rows of several tables (of messages, say), one table below the other. If there are no
-        tables, it has no rows.
-        """
+        """One table with the rows of several tables, one table below the other. Without tables, it has no rows."""
         nothing = cls(*(np.empty(0, each) for each in cls.types))
         return cls(*map(np.concatenate, zip(*(vars(part).values() for part in [nothing, *parts]), strict=True)))
 
 
 @dataclass(frozen=True)
 class Sent(Columns):
-    """Messages as they were sent, including copies that the network made. All arrays have one entry for each message.
+    """Messages as they were sent, including copies that the network made. Each array has one entry for each message.
 
-    kind: REQUEST, REPLY or SUBMISSION. sender, receiver: user index, or LEARNER. attempt: number of the request among
-    all requests for the same question, from 0; a question is one search for a label, whose request may be repeated. It
-    is -1 for a message sent unasked, which looks like a request.
-    sent_s: when the message was sent, seconds. arrives_s: when it comes to its receiver, seconds; infinity: it was lost
-    on the way. forwarded: whether it is a request that a user passes on to a neighbour, as a step of a random walk.
-    duplicate: whether it is a copy that the network made. whose: user index of the owner of the noisy label that a
-    reply or submission carries; -1 in a request.
+    kind: REQUEST, REPLY or SUBMISSION. sender, receiver: user index, or LEARNER. attempt: number of the request, from
+    0, among all requests for the same question. A question is one search for a label. A message sent unasked looks like
+    a request; its attempt is -1. sent_s: when the message was sent, seconds. arrives_s: when the message arrives,
+    seconds; infinity: the message was lost. forwarded: whether the message is a request that a user passes on, as a
+    step of a random walk. duplicate: whether the network made this message as a copy. whose: index of the user who owns
+    the noisy label in a reply or submission; -1 in a request.
     """
 
     types = (np.int8, np.int32, np.int32, np.int16, np.float64, np.float64, np.bool_, np.bool_, np.int32)
@@ -56,8 +51,8 @@ class Sent(Columns):
 
 @dataclass(frozen=True)
 class Spans(Columns):
-    """Periods of time, each of one user. user: user index. begin_s, end_s: start and end of the period, seconds; both
-    are equal for a single moment.
+    """Periods of time, each of one user. user: user index. begin_s, end_s: start and end, seconds; equal for a single
+    moment.
     """
 
     types = (np.int32, np.float64, np.float64)
@@ -68,13 +63,12 @@ class Spans(Columns):
 
 @dataclass(frozen=True)
 class Requests(Columns):
-    """Requests of users' processes, including those of users who had nobody to ask. All arrays have one entry for each
-    request.
+    """Requests of users' processes, even of users who had nobody to ask. Each array has one entry for each request.
 
-    user: user index. question: a number that all requests of a user for one question share; questions of other users
-    may have the same number. attempt: number of the request among those for the same question, from 0. begin_s,
-    deadline_s: when it was sent, and until when a reply counts, seconds.
-    answered_s: when the first reply in time came, seconds; infinity: none did.
+    user: user index. question: a number that all requests of a user for one question share. Another user's question may
+    have the same number. attempt: number of the request for the question, from 0. begin_s, deadline_s: when the request
+    was sent, and until when a reply counts, seconds. answered_s: when the first reply in time came, seconds; infinity:
+    none came.
     """
 
     types = (np.int64, np.int64, np.int64, np.float64, np.float64, np.float64)
@@ -88,11 +82,11 @@ class Requests(Columns):
 
 @dataclass(frozen=True)
 class MessageTrace:
-    """The events of a run besides deliveries: messages sent, requests that expired, and users' periods online.
+    """The events of a run besides deliveries.
 
-    sent: every message. expired: moments at which requests expired. online: periods in which users were online; their
-    end may be infinite; None: every user was always online. requests: the requests of users' processes; None: they are
-    not known, since the batched engine ran, which does not note them.
+    sent: every message. expired: moments at which requests expired. online: periods in which users were online. The end
+    of a period may be infinite. None: every user was always online. requests: the requests of users' processes. None:
+    the batched engine ran, which does not note requests.
     """
 
     sent: Sent
@@ -102,7 +96,7 @@ class MessageTrace:
 
     @staticmethod
     def join(parts: "list[MessageTrace]") -> "MessageTrace":
-        """One trace with the events of several shards, shard by shard."""
+        """One trace with the events of several shards (groups of clusters), shard by shard."""
         online = [part.online for part in parts if part.online is not None]
         requests = [part.requests for part in parts if part.requests is not None]
         return MessageTrace(
@@ -116,21 +110,18 @@ class MessageTrace:
 REQUEST, REPLY, SUBMISSION = 1, 2, 3
 KIND_NAMES = {REQUEST: "request", REPLY: "reply", SUBMISSION: "submission"}
 LEARNER = -1
-"""The learner's address; users have their index in the population."""
+"""The learner's address. A user's address is the user's index in the population."""
 OBSERVERS = ("learner", "peer", "coalition", "eavesdropper")
 
 
 @dataclass(frozen=True)
 class Messages(Columns):
-    """Delivered messages in order of time. All arrays have one entry for each message.
+    """Delivered messages in order of time. Each array has one entry for each message.
 
-    time_s: delivery time, seconds.
-    kind: REQUEST, REPLY or SUBMISSION.
-    sender, receiver: user index, or LEARNER.
-    label: the noisy label carried; -1 in a request for a label, and in a message that carries more than a class. A
-    message sent unasked has the kind REQUEST; its entry is the label or number that it carries, cut to a whole number,
-    or -1 if that is below 0.
-    late: whether it is a reply that came after its request's deadline and was dropped.
+    time_s: delivery time, seconds. kind: REQUEST, REPLY or SUBMISSION. A message sent unasked has the kind REQUEST.
+    sender, receiver: user index, or LEARNER. label: the noisy label carried; -1 in a request for a label, and in a
+    message that carries more than a class. For a message sent unasked, the label or number carried is cut to a whole
+    number; -1 if it is below 0. late: whether the message is a reply after its request's deadline, which was dropped.
     """
 
     types = (np.float64, np.int8, np.int32, np.int32, np.int16, np.bool_)
@@ -150,18 +141,18 @@ class Messages(Columns):
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
-        """All messages of several parts, in order of time (ties: by kind, then sender)."""
+        """All messages of several parts, in order of time, then of kind, then of sender."""
         whole = super().join(parts)
         order = np.argsort(whole.time_s)
         time_s = whole.time_s[order]
-        if (time_s[1:] == time_s[:-1]).any():  # rare; this sorting takes three times as long
+        if (time_s[1:] == time_s[:-1]).any():  # rare: this sorting takes three times as long
             order = np.lexsort((whole.sender, whole.kind, whole.time_s))
         return whole.select(order)
 
 
 @dataclass(frozen=True)
 class Transcript:
-    """Every message that was delivered, and what each observer saw. A transcript never holds a true label.
+    """Every delivered message, and what each observer saw. A transcript never holds a true label.
 
     messages: the delivered messages. trace: the events besides deliveries; None if models are exchanged.
     """
@@ -173,9 +164,9 @@ class Transcript:
         """The messages that an observer saw, with their times.
 
         Args:
-            observer: "learner" (submissions), "peer" (all messages that one user, the only member, sent or received),
-                "coalition" (all messages of several users, pooled with the submissions), "eavesdropper" (everything).
-            members: the user indices of a peer or coalition.
+            observer: a "learner" sees the submissions. A "peer" sees all messages that one user sent or received. A
+            "coalition" sees all messages that several users sent or received, and the submissions. An "eavesdropper"
+            sees everything. members: the user index of the peer, or the user indices of the coalition.
         """
         m = self.messages
         if observer not in OBSERVERS:

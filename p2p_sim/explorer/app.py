@@ -1,6 +1,4 @@
-"""The explorer: an ASGI application that serves pages and answers their questions. A guard refuses requests that come
-from other sites.
-"""
+"""The explorer: an ASGI application that answers the questions of web pages. A guard refuses other sites."""
 
 import asyncio
 import hashlib
@@ -43,25 +41,24 @@ PAGES = {
 """The heading of each page, by the page's address."""
 KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 LANES = ("told", "curve", "needed", "film")
-"""The kinds of questions that are answered in worker processes."""
+"""The kinds of questions that worker processes answer."""
 FILM_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-scripts"
 }
-"""Headers of the page of a film (an animation of an exchange). With them the page can run its own script, but can reach
-neither the explorer nor another server.
-"""
+"""Headers of the page of a film (an animation of an exchange). The page can run its own script. The page can reach
+neither the explorer nor another server."""
 MOST_FILMS = 4
-"""Largest number of films that are held in memory; a film that is no longer held has to be made anew."""
+"""Largest number of films that are held in memory. An older film has to be made anew."""
 Answer = Callable[[Request], Awaitable[Response]]
 
 
 class Explorer:
-    """The explorer's pages, and its answers to the questions that these pages send.
+    """The explorer's pages, and the answers to the questions that these pages send.
 
     Args:
-        directories: results directories that may be read. lanes: for each kind of questions in `LANES`, the object that
-        answers them.
+        directories: results directories that may be read. lanes: the object that answers each kind of question in
+        `LANES`.
     """
 
     def __init__(self, directories: ReadableDirectories, lanes: Mapping[str, Asker]) -> None:
@@ -74,24 +71,21 @@ class Explorer:
 
     @cached_property
     def _watch(self) -> "Watch":
-        # imported late, like all modules that load pandas, so that the first page comes sooner
+        # modules that load pandas are imported late, so that the first page comes sooner
         from p2p_sim.explorer.progress_page import Watch
 
         return Watch()
 
     @cached_property
     def _runs(self) -> "RunsTable":
-        from p2p_sim.explorer.runs_page import RunsTable  # imported late, since it loads pandas
+        from p2p_sim.explorer.runs_page import RunsTable  # imported late: it loads pandas
 
         return RunsTable(self._directories)
 
     @property
     def routes(self) -> list[Route]:
-        """The routes: for each path that the explorer answers, the function that answers it. A path is what follows the
-        token in the address.
-        """
-        # these answers are computed in threads of this process; questions of LANES may take minutes and go to worker
-        # processes
+        """For each path, the function that answers it. A path is the part of the address after the token."""
+        # threads of this process compute these answers; questions of LANES may take minutes and go to worker processes
         computed: dict[str, Callable[[Request], dict[str, Any]]] = {
             "results": self._results,
             "runs": lambda request: self._runs.table(request.query_params.get("since", "")),
@@ -124,12 +118,11 @@ class Explorer:
         return Response(path.read_bytes(), media_type=KINDS[path.suffix])
 
     async def _in_worker(self, task: str, request: Request) -> Response:
-        """The response, in JSON, to a question whose answer may take long: a separate worker process computes it, so
-        that the server goes on.
+        """The response, in JSON, to a question that may take long. A worker process answers it, so the server goes on.
 
         Args:
-            task: kind of question: "told" (ε or δ of an exchange), "curve" (a trade-off curve), "needed" (the noise
-            for an ε) or "film" (an animation). request: its query fields are the question's parameters.
+            task: "told" (ε or δ of an exchange), "curve" (a trade-off curve) or "needed" (noise for an ε). request: the
+            query fields are the question's parameters.
         """
         return _json(await self._lanes[task].ask(task, dict(request.query_params)))
 
@@ -145,9 +138,8 @@ class Explorer:
         }  # fmt: skip
 
     def _choice(self, request: Request) -> "Worth":
-        """The results that a browser's request chooses, as an object with methods that make charts, lists of choices
-        and downloads from them. The query fields name results directories, values to which their rows are limited, and
-        the columns to show.
+        """The results that a browser's request chooses. Methods of the returned object make charts, lists of choices
+        and downloads. The query fields name results directories, the columns to show, and limits for the rows.
 
         Raises:
             InputError: a directory is unknown or cannot be read, or the choice leaves no points or too many.
@@ -192,18 +184,14 @@ class Explorer:
 
 
 async def _in_thread(function: Callable[[Request], dict[str, Any]], request: Request) -> Response:
-    """The response, in JSON, with the result of a slow function for a request. The function runs in a thread, so that
-    the server goes on.
-    """
+    """The response, in JSON, with the result of a slow function. A thread runs the function, so the server goes on."""
     return _json(await run_in_threadpool(function, request))
 
 
 def _answering(answer: Answer) -> Answer:
-    """A function that answers requests as `answer` does, but turns an error into a response: one line of JSON,
-    {"error": ...}.
-
-    The status of this response is 400 for wrong input, 409 if a newer question came, 503 if the explorer ends, and 500
-    otherwise.
+    """A function that answers requests as `answer` does, but turns an error into a response. This response is one line
+    of JSON, {"error": ...}. The status is 400 for wrong input, 409 if a newer question came, 503 at the explorer's end,
+    otherwise 500.
     """
 
     async def answering(request: Request) -> Response:
@@ -224,7 +212,7 @@ def _answering(answer: Answer) -> Answer:
 
 
 def _json(content: dict[str, Any]) -> Response:
-    """A response with JSON in ASCII, so that even a text with a lone surrogate can be sent."""
+    """A response with JSON in ASCII. So even a text with a lone surrogate can be sent."""
     return Response(json.dumps(finite(content), allow_nan=False), media_type="application/json")
 
 
@@ -235,15 +223,15 @@ def application(
     host: str,
     started: Callable[[], Coroutine[Any, Any, None]],
 ) -> Guard:
-    """The explorer as an ASGI application. The explorer shows p2p-sim's results on local web pages, and answers only
-    requests that carry the secret token.
+    """The explorer as an ASGI application. The explorer shows p2p-sim's results on local web pages. Only requests that
+    carry the secret token are answered.
 
     Args:
         directories: results directories that may be read. lanes: for each kind of question that may take long, the
-        object that passes it to a worker process; the kinds are "told" (ε or δ of an exchange), "curve" (a trade-off
-        curve), "needed" (the noise for an ε) and "film" (an animation). token: secret text with which every path
-        begins. host: address and port. started: a function that is called when the server starts; its coroutine runs
-        beside the server until the server ends.
+        object that passes such questions to a worker process. The kinds are "told" (ε or δ of an exchange), "curve" (a
+        trade-off curve), "needed" (noise for an ε) and "film" (an animation). token: secret text with which every path
+        begins. host: address and port. started: a function that is called when the server starts. The coroutine that it
+        returns runs until the server ends.
     """
 
     @asynccontextmanager

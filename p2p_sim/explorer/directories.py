@@ -21,13 +21,12 @@ Standing = Literal["running", "finished", "incomplete", "damaged"]
 DEEPEST = 4
 """The number of levels of folders that are searched below each root directory."""
 LARGEST_READ = 64_000_000
-"""The largest size, in bytes, of a file of rows that is read for the list of results; reading takes some seconds. Of a
-larger file only the lines are counted."""
+"""The largest size, in bytes, of a file of rows that is read for the list of results. Of a larger file only the lines
+are counted."""
 LineT = TypeVar("LineT")
 Stamp = tuple[tuple[str, int, int, int], ...]
-"""Name, inode, size and time of change of each file of a directory, except the file that a running process locks. The
-stamp changes when one of these files changes.
-"""
+"""Name, inode, size and time of change of each file of a directory, except the lock file. The stamp changes when one of
+these files changes."""
 
 
 @dataclass(frozen=True)
@@ -40,22 +39,21 @@ class Listed:
 
 
 class _DirectoryReader:
-    """A reader of results directories. It keeps what it read of a directory until the files there change."""
+    """A reader of results directories. What was read of a directory is kept until the directory's files change."""
 
     def __init__(self) -> None:
         self._read: dict[Path, tuple[Stamp, Listed]] = {}
 
     def below(self, path: Path, root: Path, depth: int = 0) -> Iterator[Listed]:
-        """Yields an entry for every results directory at or below a directory, ordered by name: its path, its state
-        (running, finished, incomplete or damaged), and a reason if something is unfinished or wrong. Nothing is raised:
-        what cannot be read counts as damaged.
+        """Yields an entry for every results directory at or below a directory, ordered by name. An entry has a path, a
+        state (running, finished, incomplete or damaged) and a reason. What cannot be read counts as damaged.
 
-        Links are not followed. Directories with a link to a file outside `root` are left out, and so are directories
-        whose manifest describes neither a run nor a sweep.
+        Links are not followed. A directory with a link to a file outside `root` is left out. A directory is also left
+        out if its manifest (the description of the results) describes neither a run nor a sweep.
 
         Args:
-            path: where to look. root: a directory at or above `path`; its own path has no links. depth: number of
-            levels from `root` down to `path`; no more than 4 levels are searched.
+            path: where to look. root: a directory at or above `path`; the path of `root` has no links. depth: number of
+            levels from `root` down to `path`. At most 4 levels are searched.
         """
         try:
             if not path.resolve().is_relative_to(root):
@@ -77,9 +75,8 @@ class _DirectoryReader:
                 yield from self.below(entry, root, depth + 1)
 
     def _state(self, path: Path, root: Path, entries: list[Path]) -> Listed | None:
-        """The entry of a results directory for the list of results: its path, its state (running: a process writes to
-        it; finished, incomplete or damaged), and a reason. None if a file is a link out of `root`, or if the directory
-        holds neither a run nor a sweep.
+        """The entry of a results directory in the list of results. None if a file is a link out of `root`, or if the
+        directory holds neither a run nor a sweep.
 
         Args:
             path: the directory. root: the directory out of which no link may lead. entries: the files in `path`.
@@ -90,7 +87,7 @@ class _DirectoryReader:
         for entry in entries:
             if entry.is_symlink() and not _leads_to_itself(entry) and not entry.resolve().is_relative_to(root):
                 return None
-        # a directory keeps its entry if its files have not changed since it was read and no process writes to it now
+        # the earlier entry is still valid if no file has changed and no process writes now
         _check_files(path)
         stamp = _stamp(entries)
         before, listed = self._read.get(path, ((), None))
@@ -99,7 +96,7 @@ class _DirectoryReader:
         manifest = results.read_manifest(path)
         if manifest and not {"scenario", "identity"} & manifest.keys():
             return None
-        # raises where a key has the wrong type, or a text cannot be written as UTF-8
+        # raises an error if a key has the wrong type, or a text cannot be written as UTF-8
         results.described(path, manifest)
         json.dumps(manifest, ensure_ascii=False).encode()
         if is_running(path):
@@ -110,7 +107,7 @@ class _DirectoryReader:
 
 
 def _check_files(path: Path) -> None:
-    """Check that each file of a results directory is a regular file, since reading a pipe would never end.
+    """Check that each file of a results directory is a regular file. Reading a pipe would never end.
 
     Raises:
         InputError: a file is something else.
@@ -134,8 +131,8 @@ class PromisedRows(NamedTuple):
 
 
 def promised_rows(manifest: Mapping[str, Any]) -> PromisedRows:
-    """How many points (combinations of swept values), and how many replicates (random repetitions) of each point,
-    results have when they are finished. manifest: the description of the results, already checked.
+    """How many points (combinations of swept values) finished results have, and how many replicates per point.
+    manifest: the description of the results, already checked.
     """
     points = math.prod(len(axis["values"]) for axis in manifest.get("axes") or [])
     return PromisedRows(points, manifest.get("replicates") or 1)
@@ -149,7 +146,7 @@ def swept_keys(manifest: Mapping[str, Any]) -> list[str]:
 def is_running(path: Path) -> bool:
     """Whether a process writes to a results directory, according to the system's list of locks.
 
-    Trying to take the directory's lock instead could stop a new run.
+    Taking the directory's lock as a test could stop a new run.
     """
     try:
         inode = (path / results.LOCK).stat().st_ino
@@ -160,16 +157,15 @@ def is_running(path: Path) -> bool:
 
 
 def _finished(path: Path, manifest: Mapping[str, Any]) -> Listed:
-    """The entry, in the list of results, of a directory to which no process writes: it is finished or incomplete.
-
-    A directory is finished if its files have a row or a failure for every replicate that the manifest promises.
+    """The entry, in the list of results, of a directory to which no process writes. The directory is finished if it has
+    a row or a failure for every replicate that the manifest promises. Otherwise it is incomplete.
 
     Raises:
         Exception: the directory is damaged.
     """
     failed, written = len(report.read_failures(path)), 0
     rows = path / results.ROWS
-    # lines of a large file are only counted here; they are read when somebody chooses the directory
+    # the lines of a large file are only counted here; they are read when somebody chooses the directory
     if rows.exists() and rows.stat().st_size > LARGEST_READ:
         with rows.open("rb") as file:
             written = sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
@@ -184,8 +180,8 @@ def _finished(path: Path, manifest: Mapping[str, Any]) -> Listed:
 
 
 def _or_damaged(path: Path, look: Callable[[], LineT]) -> LineT | Listed:
-    """The result of the function `look`, which reads the results directory `path`. If it raises an error, the result is
-    an entry for the list of results that calls this directory damaged, with the reason.
+    """The result of the function `look`, which reads the results directory `path`. If `look` raises an error, the
+    result is an entry for a damaged directory, with the reason.
     """
     try:
         return look()
@@ -213,25 +209,23 @@ def _leads_to_itself(path: Path) -> bool:
 
 
 def _stamp(entries: list[Path]) -> Stamp:
-    """Name, inode, size and time of change of each file of a results directory, so that a later change of the files can
-    be noticed. The file that a running process locks is left out because a change of this file says nothing about
-    results.
-
-    entries: all files of the directory.
+    """Name, inode, size and time of change of each file of a results directory, except the lock file. The lock file
+    says nothing about results. entries: all files of the directory.
     """
     stats = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries if entry.name != results.LOCK]
     return tuple((name, status.st_ino, status.st_size, status.st_mtime_ns) for name, status in stats)
 
 
 PUBLISHED = PACKAGE.parent / "results" / "published"
-"""The folder with results of the published studies, which is there if p2p-sim runs from a checkout."""
+"""The folder with results of the published studies. A checkout of p2p-sim has this folder."""
 MOST = 2_000
 """The largest number of results directories that are listed."""
 LEFT_OUT = {
     True: "Their tables do not say whom an ε is against (no columns observer and adjacency)",
     False: "They have no table of measured values beside an ε",
 }
-"""The reason why a published study is not offered, by whether it has a table with a certified ε and intervals."""
+"""The reason why a published study is not offered. The key says whether the study has a table with a certified ε and
+intervals."""
 
 
 @dataclass(frozen=True)
@@ -239,8 +233,7 @@ class ReadableDirectory:
     """A results directory that the explorer may read.
 
     key: its name in requests. name: its name on pages. published: whether it belongs to a published study. state:
-    whether it is running, finished, incomplete or damaged. reason: what is unfinished or wrong, in words; empty if
-    nothing is.
+    running, finished, incomplete or damaged. reason: what is unfinished or wrong, in words; empty if nothing is.
     """
 
     key: str
@@ -252,17 +245,15 @@ class ReadableDirectory:
 
     @property
     def label(self) -> str:
-        """The directory's name as pages show it. If anything is unfinished or wrong about its results, the reason
-        follows in brackets.
-        """
+        """The directory's name on pages. If anything is unfinished or wrong, the reason follows in brackets."""
         return f"{self.name} ({self.reason})" if self.reason else self.name
 
 
 class ReadableDirectories:
-    """All results directories that may be read. A browser names them by their keys, never by paths.
+    """All results directories that may be read. A browser gives a directory's key, never its path.
 
     Args:
-        roots: directories that were named when the explorer was started; each holds results, or directories of results.
+        roots: directories that were named when the explorer was started. Each holds results, or directories of results.
         published: directory of the published studies, or None.
 
     Raises:
@@ -279,9 +270,8 @@ class ReadableDirectories:
             self._roots.append((published, published.resolve(), True))
 
     def all(self) -> list[ReadableDirectory]:
-        """The results directories that are there now, at most 2,000. Each was found below a directory that was named
-        when the explorer was started. They come in the order of those directories, and then by name. Damaged
-        directories come last.
+        """The results directories that exist now below the roots and the published studies, at most 2,000. The order
+        is: roots as given, then published studies, and by name below each. Damaged directories come last.
         """
         directories: dict[Path, ReadableDirectory] = {}
         with self._lock:
@@ -302,9 +292,9 @@ class ReadableDirectories:
 
     @cached_property
     def left_out(self) -> dict[str, list[str]]:
-        """The published studies (results that come with a checkout of p2p-sim) that the explorer cannot show: for each
-        reason, in words, the names of studies. There are two reasons: a study has no table of measured values beside an
-        ε, or its tables do not say against whom an ε holds.
+        """The names of the published studies that the explorer cannot show, for each reason in words. Published studies
+        are results that come with a checkout of p2p-sim. Either a study has no table of measured values beside an ε, or
+        its tables do not say against whom an ε holds.
         """
         if self._published is None or not self._published.is_dir():
             return {}

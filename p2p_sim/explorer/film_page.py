@@ -1,4 +1,4 @@
-"""The page that plays an exchange as a film (an animation in the browser): its fields, and the faults that they set."""
+"""The page that plays an exchange as a film (an animation in the browser), and the faults that its fields set."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,8 +12,7 @@ from p2p_sim.sweeps import is_here
 from p2p_sim.sweeps.catalogue import catalogue, keys_within
 
 LONGEST_TEXT, MOST_CHANGES, MOST_USERS = 8_000, 50, 20_000
-"""Largest number of characters of a scenario from a browser, largest number of changed keys, and largest number of
-users of a population."""
+"""Largest number of characters of a scenario from a browser, of changed keys, and of users in a population."""
 
 
 def offered() -> list[dict[str, str]]:
@@ -28,8 +27,8 @@ def offered() -> list[dict[str, str]]:
 
 
 def _refusal(users: object) -> str:
-    """The message that an exchange of this many users is too large to be shown as an animation. It is empty for at most
-    20,000 users, or if `users` is no whole number.
+    """The message that an exchange has too many users for an animation. The message is empty for at most 20,000 users,
+    and if `users` is no whole number.
     """
     if not isinstance(users, int) or users <= MOST_USERS:
         return ""
@@ -37,14 +36,15 @@ def _refusal(users: object) -> str:
 
 
 def film(fields: Mapping[str, str]) -> dict[str, Any]:
-    """A record of two entries: "name" is the scenario's name, and "film" is a whole HTML page, an animation of the
-    messages in one replicate (random repetition) of the scenario's exchange.
+    """A film of one replicate (random repetition) of a scenario's exchange. "name" is the scenario's name. "film" is a
+    whole HTML page that animates the messages.
 
     Args:
-        fields: texts from the browser, by name. scenario: a shipped scenario's name; or text: a scenario in TOML. loss:
-            share of messages that are lost. retry: whether users ask again, and whom: "never", "same_peer" or "redraw".
-            attempts: number of requests in all. timeout: seconds until a request expires. changes: lines of KEY=VALUE,
-            which are applied last. replicate: index of the replicate, from 0. An empty field changes nothing.
+        fields: texts from the browser, by name. An empty field changes nothing. scenario: a shipped scenario's name.
+        text: a scenario in TOML instead. loss: share of messages that are lost. retry: whether users ask again, and
+        whom: "never", "same_peer" or "redraw" (a new random peer). attempts: number of requests in all. timeout:
+        seconds until a request expires. changes: lines of KEY=VALUE, which are applied last. replicate: index of the
+        replicate, from 0.
 
     Raises:
         InputError: there is no such scenario, or it is not valid, names files, or sends no messages.
@@ -57,17 +57,17 @@ def film(fields: Mapping[str, str]) -> dict[str, Any]:
 
 
 def chosen(fields: Mapping[str, str]) -> Scenario:
-    """The scenario that a browser's fields describe. Its engine is set to "events", which simulates every message,
-    unless it is "processes", which also simulates every message and runs a process for each user.
+    """The scenario that a browser's fields describe. The engine becomes "events", which simulates every message. Only
+    the engine "processes" stays, because it simulates every message, too.
 
     Args:
-        fields: texts by name. scenario: a shipped scenario's name; or text: a scenario in TOML. loss, retry, attempts,
-        timeout: faults of the network. changes: lines of KEY=VALUE, which are applied last.
+        fields: texts by name. scenario: a shipped scenario's name. text: a scenario in TOML instead. loss, retry,
+        attempts, timeout: faults of the network. changes: lines of KEY=VALUE, which are applied last.
 
     Raises:
         InputError: there is no such scenario, or it is not valid, or names files.
     """
-    # the tree of a text from the browser, or of a shipped file; only a shipped file may name files, in its folder
+    # the scenario comes from the browser's text or a shipped file; only a shipped file may name other files
     text, name = fields.get("text", ""), fields.get("scenario", "")
     if len(text) > LONGEST_TEXT:
         raise InputError(f"scenario: has {len(text):,} characters, at most {LONGEST_TEXT:,} are read from a browser")
@@ -83,7 +83,7 @@ def chosen(fields: Mapping[str, str]) -> Scenario:
         raise InputError(f"scenario {name[:60]}: nothing of p2p-sim has this name")
     if "axes" in tree:
         raise InputError("scenario: this is a sweep; a film shows one scenario")
-    # fields for faults, then the changed keys
+    # the fields for faults are applied first, then the changed keys
     set_faults(tree, fields)
     for key, value in _changes(fields.get("changes", "")):
         _check_no_file({key.split(".")[-1]: value})
@@ -99,7 +99,7 @@ def chosen(fields: Mapping[str, str]) -> Scenario:
 
 
 def _changes(text: str) -> list[tuple[str, Any]]:
-    """The dotted keys and their values in a text with lines of KEY=VALUE.
+    """The dotted keys and values in a text with lines of KEY=VALUE.
 
     Raises:
         InputError: there are too many lines, or some are wrong; the message names every wrong line.
@@ -112,7 +112,7 @@ def _changes(text: str) -> list[tuple[str, Any]]:
         try:
             changes.append(parse_override(line))
         except InputError as error:
-            # the message names an option of the command line, which a reader of the page does not have
+            # the message begins with an option of the command line, which the page does not have
             mistake = str(error).removeprefix("--set ")
             if comma := re.search(r"=\s*(-?\d+),(\d+)\s*$", line):
                 mistake = f"{line.strip()}: use a point, {comma[1]}.{comma[2]}"
@@ -127,12 +127,12 @@ def _changes(text: str) -> list[tuple[str, Any]]:
 
 
 def _check_no_file(tree: Mapping[str, Any]) -> None:
-    """Raise InputError if a scenario names a file, because a browser must not make this machine read files. tree: the
-    scenario, or some of its keys, as nested tables. The keys for files are "path", "file" and "files", at any depth.
+    """Raise InputError if a scenario names a file. A browser must not make this machine read files. tree: the scenario,
+    or some of its keys, as nested tables. The keys "path", "file" and "files" name files, at any depth.
     """
     for key, _ in keys_within(tree):
         if key in ("path", "file", "files"):
-            raise InputError(f"{key}: a scenario from a browser names no files; p2p-sim network takes one that does")
+            raise InputError(f"{key}: a scenario from a browser must not name files; p2p-sim network takes files")
 
 
 RETRIES = ("never", "same_peer", "redraw")
@@ -143,7 +143,7 @@ RULES: dict[str, tuple[str, str, Callable[[float], bool]]] = {
 }
 """For each field: its label, the allowed numbers in words, and a test of a number."""
 ATTEMPTS, TIMEOUT_S = 3, 0.5
-"""Defaults: number of requests in all, the first included, and seconds until a request expires."""
+"""Defaults: number of requests in all, including the first, and seconds until a request expires."""
 
 
 def _checked_faults(texts: Mapping[str, str]) -> dict[str, float | None]:
@@ -164,12 +164,12 @@ def _checked_faults(texts: Mapping[str, str]) -> dict[str, float | None]:
 
 
 def set_faults(tree: dict[str, Any], fields: Mapping[str, str]) -> None:
-    """Set the network faults of a scenario, in place, to what a page's fields ask for. An empty field changes nothing.
+    """Set the network faults of a scenario, in place, as a page's fields say. An empty field changes nothing.
 
     Args:
         tree: the scenario as nested tables. fields: texts by name. loss: share of messages that are lost. retry:
-            whether a user asks again after a time-out, and whom: "never", "same_peer" or "redraw" (a new random peer).
-            attempts: number of requests in all, the first included. timeout: seconds until a request expires.
+        whether a user asks again after a time-out, and whom: "never", "same_peer" or "redraw" (a new random peer).
+        attempts: number of requests in all, including the first. timeout: seconds until a request expires.
 
     Raises:
         InputError: fields are wrong; the message names every wrong field.
@@ -186,7 +186,7 @@ def set_faults(tree: dict[str, Any], fields: Mapping[str, str]) -> None:
     if retry == "never":
         set_key(tree, "network.on_timeout.attempts", 1)
         return
-    # users ask again: attempts and time limit get defaults where neither a field nor the scenario sets them
+    # users ask again: a default stands in if neither a field nor the scenario sets the number or the time limit
     if attempts is not None or tree["network"]["on_timeout"].get("attempts", 1) == 1:
         set_key(tree, "network.on_timeout.attempts", ATTEMPTS if attempts is None else int(attempts))
     if tree["network"].get("request_timeout_s") is None:
@@ -194,7 +194,7 @@ def set_faults(tree: dict[str, Any], fields: Mapping[str, str]) -> None:
 
 
 def _number(text: str, label: str, allowed: str, fits: Callable[[float], bool], wrong: list[str]) -> float | None:
-    """The number in a field; None if the field is empty or wrong. If it is wrong, a message is added to `wrong`.
+    """The number in a field; None if the field is empty or wrong. A wrong field adds a message to `wrong`.
 
     Args:
         text: what the field contains. label: the field's name in the message. allowed: the allowed numbers in words.

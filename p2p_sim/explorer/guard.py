@@ -1,4 +1,4 @@
-"""The explorer's guard: a request must have the token, be for this machine's address, and come from no other site."""
+"""The explorer's guard refuses requests without the token, for another address, or from another site."""
 
 import hmac
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""What a page of the explorer may load: only what the explorer itself serves."""
+"""What a page of the explorer may load: only what the explorer serves, and images that the page itself contains."""
 HEADERS = {
     "content-security-policy": POLICY,
     "cross-origin-opener-policy": "same-origin",
@@ -20,26 +20,25 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "cache-control": "no-store",
 }
-"""Headers that are added to responses that lack them; because of these headers, no other site learns the address, which
-contains the token."""
+"""Headers of every response, unless the response sets its own. With these headers, no other site learns the address,
+which contains the token."""
 REFUSED = (
     "refused: this is no address of a running explorer. If the explorer was restarted: open its new address, which "
     "p2p-sim explore printed.\n"
 )
 MOST_AT_ONCE = 32
-"""Largest number of requests that are answered at a time; a browser sends only six at a time."""
+"""Largest number of requests that are answered at a time. A browser sends only six at a time."""
 LONGEST_BODY = 200_000
-"""Largest number of bytes of a request's body; a scenario's text is far shorter."""
+"""Largest number of bytes of a request's body. A scenario's text is far shorter."""
 
 
 class Guard:
-    """An ASGI application in front of another one. It refuses a request, or removes the token from its path and hands
-    it on.
+    """An ASGI application before another one. A request is refused, or handed on without the token.
 
-    A request is handed on if its path begins with the token, its Host is `host`, and its Origin, if it has one, is
-    that of `host`. If the browser's header Sec-Fetch-Site says that another site caused a request, the request is
-    refused, unless it opens a page of the explorer by the page's whole address. Websockets and other upgrades of a
-    connection are refused because the explorer uses none. No more than `MOST_AT_ONCE` requests are answered at a time.
+    The path must begin with the token, and the header Host must be `host`. An Origin, if given, must be http:// and
+    `host`. The header Sec-Fetch-Site says whether another site caused the request. Such a request may only open a page
+    of the explorer by its whole address. Websockets and other upgrades of a connection are refused because the explorer
+    uses none. At most `MOST_AT_ONCE` requests are answered at a time.
 
     Args:
         inner: the application that answers. token: secret text. host: address and port, such as 127.0.0.1:8000.
@@ -50,7 +49,7 @@ class Guard:
         self._answering = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it; the arguments are those of every ASGI application."""
+        """Answer a request, or refuse it. The arguments are standard for an ASGI application."""
         if scope["type"] == "lifespan":
             await self._inner(scope, receive, send)
             return
@@ -100,9 +99,9 @@ class Guard:
 
 
 def _adding(send: Send) -> Send:
-    """A function that sends messages of a response as `send` does, but adds headers for security and against caching
-    where the response lacks them. The headers forbid pages to load anything from elsewhere. They also forbid browsers
-    to tell other sites the address, which contains the token.
+    """A function that sends messages of a response as `send` does, but adds security headers that the response lacks.
+    The headers forbid caching, and forbid pages to load anything from elsewhere. The headers also keep the address,
+    which contains the token, from other sites.
     """
 
     async def sending(message: Message) -> None:
@@ -116,5 +115,5 @@ def _adding(send: Send) -> Send:
 
 
 def _ending(text: str, status: int) -> PlainTextResponse:
-    """A response of plain text after which the connection ends, so that refused requests keep no connection open."""
+    """A response of plain text after which the connection ends. So refused requests keep no connection open."""
     return PlainTextResponse(text, status, {**HEADERS, "connection": "close"})

@@ -1,6 +1,4 @@
-"""Results for the explorer's pages: the new lines of a growing file, the joined results of several directories, and
-cells as texts.
-"""
+"""Results for the explorer's pages: new lines of a file, joined results of several directories, and cells as texts."""
 
 import json
 import os
@@ -22,22 +20,22 @@ from p2p_sim.results import Results
 RESULTS = "results"
 """The column with the name of a point's directory, if several directories are shown."""
 MOST_PLACES, MOST_NAMED = 100, 3
-"""The largest number of results directories that are shown at a time, and the largest number of them that a heading
-names."""
+"""Largest number of results directories that are shown at a time, and largest number that a heading names."""
 Reading = Callable[[ReadableDirectory], Results]
 
 
 def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Results:
-    """The results of one or several results directories as one `Results` object, which has a table with one row for
-    each scenario and replicate, and the swept keys. The results of a single directory are returned as they are. The
-    rows of several directories stand below each other. Their column `results` holds the directory's name and counts as
-    a swept key. A key that some of the directories sweep is a column of all rows.
+    """The results of one or several directories as one `Results` object, with one row for each scenario and replicate.
+
+    The results of a single directory are returned unchanged. The rows of several directories stand below each other. A
+    new column `results` then holds the directory's name and counts as a swept key. Every key that some directory sweeps
+    is a column.
 
     Args:
         directories: the results directories. read_at: a function that reads a directory and returns its results.
 
     Raises:
-        InputError: no directory is given, more than 100 are given, or one of them cannot be read.
+        InputError: no directory is given, more than 100 are given, or a directory cannot be read.
     """
     if not directories:
         raise InputError("results: choose at least one results directory")
@@ -48,13 +46,13 @@ def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Resu
     read = [read_at(directory) for directory in directories]
     if len(read) == 1:
         return read[0]
-    # a key that is swept in some of the results gets a column in all of them
+    # every key that some of the results sweep becomes a column
     axes = list(dict.fromkeys(chain.from_iterable(results.axes for results in read)))
     keys = list(dict.fromkeys(chain.from_iterable(axes)))
     parts = [_part(directory, results, keys) for directory, results in zip(directories, read, strict=True)]
     rows = pd.concat(parts, ignore_index=True)
     for key in keys:
-        # the cells must be comparable: if texts are mixed with numbers or empty cells, all become texts
+        # cells must be comparable: if a column mixes texts with other cells, all become texts
         cells = rows[key] if key in rows else pd.Series([None] * len(rows), rows.index)
         if cells.dtype == object and not cells.map(lambda cell: isinstance(cell, str)).all():
             cells = pd.Series([cell if isinstance(cell, str) else value(cell) for cell in cells], cells.index)
@@ -65,22 +63,19 @@ def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Resu
 
 
 def _part(directory: ReadableDirectory, results: Results, keys: Sequence[str]) -> pd.DataFrame:
-    """One directory's rows, ready to be put below the rows of other directories. They get a column `results` with the
-    directory's name. Their column `scenario` names the combination of swept values to which a row belongs; the
-    directory's key and a colon are put before each name, so that names of different directories differ. Columns without
-    any value are left out.
+    """One directory's rows, ready to be put below the rows of other directories. The column `results` gets the
+    directory's name. The column `scenario` names a row's combination of swept values. The directory's key and a colon
+    are put before this name. Columns without any value are left out.
 
     Args:
         directory: the directory. results: its results. keys: the keys that any of the directories sweeps; each becomes
-        a column. If this directory does not sweep a key, all its rows get the value that the key has in the directory's
-        base scenario; if this value is a table of settings, such as the whole mechanism, they get the table's kind.
-        They get None if the scenario lacks the key.
+        a column. A key that this directory does not sweep gets the value in the base scenario. If this value is a table
+        of settings, the column holds the table's kind. If the scenario lacks the key, the column holds None.
     """
     part = results.rows.copy()
     for key in keys:
         if key not in part:
-            # a key that was not swept gets the scenario's value (if this is a table, the table's kind), or None if the
-            # scenario lacks it
+            # the value in the scenario, or the kind of a table of settings; None if the scenario lacks the key
             node = value_at(results.scenario, key)
             if isinstance(node, Mapping):
                 node = str(node.get("kind", ""))
@@ -92,10 +87,10 @@ def _part(directory: ReadableDirectory, results: Results, keys: Sequence[str]) -
 
 @dataclass
 class Tail:
-    """A reader of the lines that are added to a file; a file that was written anew is read from its beginning.
+    """A reader of the lines that are added to a file. A file that was written anew is read from its beginning.
 
-    inode: the file's inode. offset: number of bytes that have been read. first: whether the line that was read last is
-    the first line of the file.
+    inode: the file's inode. offset: number of bytes that have been read. first: whether the last line read is the first
+    line.
     """
 
     inode: int = -1
@@ -103,7 +98,7 @@ class Tail:
     first: bool = False
 
     def added(self, path: Path) -> Iterator[bytes]:
-        """Yields the lines that were added since the last call, without a last line that is not complete yet."""
+        """Yields the lines that were added since the last call, without an incomplete last line."""
         if not path.exists():
             return
         with path.open("rb") as file:

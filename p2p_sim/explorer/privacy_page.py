@@ -36,30 +36,31 @@ Options = list[tuple[str, Any]]
 NumberT = TypeVar("NumberT", int, float)
 CURVE_POINTS = 81
 FEW, FEWER, MANY = 6, 13, 33
-"""How many values of ε a trade-off curve needs for a coalition, for several classes or rounds, and in other cases."""
+"""How many values of ε a trade-off curve needs: for a coalition, for more than two classes or several rounds,
+otherwise."""
 LEAST_DELTA = 1e-4
-"""A trade-off curve is computed from values of ε up to the ε at this δ, or at the question's δ if that is larger."""
+"""A trade-off curve uses values of ε up to the ε for this δ. A larger δ in the question replaces this δ."""
 LARGEST_SCENARIO, LARGEST_WITH_COALITION = 10_000_000, 100_000
-"""Largest number of users of an offered scenario: without a coalition, and with one, which needs the event engine."""
+"""Largest number of users of an offered scenario, without and with a coalition. A coalition needs the event engine."""
 COLUMNS = {"learner": "epsilon_upper", "coalition": "epsilon_coalition_upper", "eavesdropper": "epsilon_local"}
-"""For each observer whose ε is in a row of results of the exchange without faults, the column with this ε."""
+"""For an observer, the results column with the observer's ε after an exchange without faults."""
 
 
 def privacy_answer(fields: Fields) -> dict[str, Any]:
     """The page's answer to a question about a label exchange: an observer's ε at a given δ, or δ at a given ε. The
-    answer has all that `p2p-sim privacy` prints, except how much the observer's chance to guess a label right grows.
+    answer has all that `p2p-sim privacy` prints, except the observer's gain in guessing a label.
 
     Args:
-        fields: texts from the browser, by name: cluster_size, flip_prob (α), sampling_rate (θ), observer, members
-        (number of users of a coalition), rounds (number of exchanges), fresh ("1": new noise in every round),
-        num_classes, and delta or epsilon. An empty field gets the command's default.
+        fields: texts from the browser, by name. An empty field gets the command's default. The fields are cluster_size,
+        flip_prob (α), sampling_rate (θ), num_classes, observer, and delta or epsilon. Further fields are members
+        (number of users of a coalition), rounds (number of exchanges) and fresh ("1": new noise in every round).
 
     Returns:
         lines: the printed table. figures: bounds of ε and δ as numbers, None where unknown. beware: a warning if the
-        observer is a peer or a coalition and δ is large, else empty. protects: what is protected from whom, if the
+        observer is a peer or a coalition and δ is large; else empty. protects: what is protected from whom, if the
         conditions hold. conditions: these conditions, as sentences. command: the command line `p2p-sim privacy` for
-        this question. scenario: a scenario file with such a cluster as TOML text, empty if there is none. column: the
-        name of the column with this observer's ε in the results of that scenario; empty if there is none.
+        this question. scenario: a scenario file with such a cluster as TOML text; empty if there is none. column: the
+        column with this observer's ε in the results of that scenario; empty if there is none.
 
     Raises:
         InputError: a field is no number, out of its range, or missing.
@@ -67,7 +68,7 @@ def privacy_answer(fields: Fields) -> dict[str, Any]:
     question, delta, epsilon = _question(fields), _number(fields, "delta", float), _number(fields, "epsilon", float)
     figures = answer(question, delta, epsilon)
     bound = figures.bound
-    # a question that asks for δ at an ε gives no δ, so the scenario gets δ = 1e-5
+    # a question for δ at an ε gives no δ; the scenario then gets δ = 1e-5
     return {
         "lines": answer_lines(question, figures),
         "figures": {
@@ -87,18 +88,16 @@ def privacy_answer(fields: Fields) -> dict[str, Any]:
 
 
 def curve(fields: Fields) -> dict[str, Any]:
-    """The trade-off curve of an observer who tests one value of a user's label against another, and the observer's gain
-    in guessing the label, for the question in a browser's fields.
+    """The trade-off curve of an observer who tests one value of a user's label against another. The result also has the
+    observer's gain in guessing the label.
 
     Args:
-        fields: texts by name, such as cluster_size, flip_prob (α), sampling_rate (θ), observer, and delta or
-        epsilon.
+        fields: texts by name, as in `privacy_answer`.
 
     Returns:
-        type_one, type_two: lists of equal length; at each type I error, type_two has a lower bound of the type II
-        error of every such test. advantage_uniform: an upper bound of what the observer's view adds to the
-        probability of a right guess, if all labels are equally likely before. gain: this upper bound as a sentence
-        about 100 labels.
+        type_one, type_two: lists of equal length. At each type I error, type_two has a lower bound of the type II error
+        of every such test. advantage_uniform: an upper bound of what the observer gains in the probability of a right
+        guess. All labels are equally likely before. gain: this upper bound as a sentence about 100 labels.
 
     Raises:
         InputError: a field is no number, out of its range, or missing.
@@ -106,7 +105,7 @@ def curve(fields: Fields) -> dict[str, Any]:
     question, delta, epsilon = _question(fields), _number(fields, "delta", float), _number(fields, "epsilon", float)
     type_one = np.linspace(0.0, 1.0, CURVE_POINTS)
     with answering():
-        # a curve from upper bounds of δ at some values of ε: the true curve lies on it or above
+        # upper bounds of δ at some values of ε give the curve; the true curve lies on it or above
         profile = _profile(question, delta, epsilon)
         grid = np.linspace(0.0, min(max(profile.largest, 1e-3), 30.0), profile.points).tolist()
         type_two = LossLaw.of(grid, [bracket.upper for bracket in profile.delta(grid)]).tradeoff(type_one)
@@ -130,17 +129,15 @@ class Profile(NamedTuple):
 
 
 def _profile(question: Question, delta: float | None, epsilon: float | None) -> Profile:
-    """What a trade-off curve is computed from, as three parts. `delta` is a function that gives lower and upper bounds
-    of the observer's δ at some values of ε. `largest` is the largest ε at which a curve needs δ: the ε at δ = 1e-4, or
-    at the question's δ if that is larger. `points` is the number of values of ε from 0 to `largest` that the curve
-    needs. With fresh noise in several rounds, δ is known only at the ε that answers the question, which is `largest`
-    then; at smaller ε, δ counts as 1.
+    """The observer's δ as a function of ε, for a trade-off curve. The values of ε end at the ε for δ = 1e-4, or for the
+    question's δ if it is larger. With fresh noise in several rounds, δ is known only at the ε that answers the
+    question. This ε is then the largest; at smaller ε, δ counts as 1.
 
     Args:
-        question: the exchange and the observer. delta, epsilon: what the question asks about; one of them is None.
+        question: the exchange and the observer. delta, epsilon: what the question asks about; one of the two is None.
     """
     if question.fresh and question.rounds > 1:
-        # the composition of rounds with fresh noise is known at one ε only; at smaller ε, δ counts as 1
+        # for rounds with fresh noise, δ is known at one ε only; at smaller ε, δ counts as 1
         bound = answer(question, delta, epsilon).bound
         top = bound.epsilon_upper
         return Profile(lambda grid: [Bracket(0.0, bound.delta if e >= top else 1.0) for e in grid], top, 2)
@@ -159,12 +156,12 @@ def needed(fields: Fields) -> dict[str, Any]:
     """The smallest flip probability that certifies a target, as `p2p-sim calibrate` computes it.
 
     Args:
-        fields: texts by name: cluster_size, sampling_rate (θ), epsilon, delta, observer, members (number of users of a
-        coalition) and num_classes.
+        fields: texts by name: cluster_size, sampling_rate (θ), num_classes, epsilon, delta, observer and members (of a
+        coalition).
 
     Returns:
-        asked: the question in words. flip_prob: α. lines: the table that the command prints. note: warnings. command:
-        the command line.
+        asked: the question in words. flip_prob: α. lines: the table that the command prints. note: warnings. command: a
+        command line.
 
     Raises:
         InputError: a field is no number, out of its range, or missing.
@@ -172,7 +169,7 @@ def needed(fields: Fields) -> dict[str, Any]:
     number, classes = _number(fields, "cluster_size", int), _number(fields, "num_classes", int) or 2
     theta, target, at = (_number(fields, name, float) for name in ("sampling_rate", "epsilon", "delta"))
     observer, members = fields.get("observer", "learner"), _number(fields, "members", int)
-    # the fields have been read; now an error is raised if a required one of them is empty
+    # from here on, an empty required field raises an error
     size, epsilon, delta = _present(number, "cluster-size"), _present(target, "epsilon"), _present(at, "delta")
     members = members if observer == "coalition" else None
     calibration = calibrated([size], classes, theta, epsilon=epsilon, delta=delta, observer=observer, members=members)
@@ -197,8 +194,8 @@ def needed(fields: Fields) -> dict[str, Any]:
 
 
 def command(question: Question, delta: float | None, epsilon: float | None) -> str:
-    """The command line of `p2p-sim privacy` that answers a question, without options that equal their defaults. Either
-    `delta` or `epsilon` is given; the other one is None.
+    """The command line of `p2p-sim privacy` that answers a question, without default options. Either `delta` or
+    `epsilon` is None.
     """
     options: Options = [
         ("cluster-size", question.cluster_size),
@@ -221,12 +218,11 @@ def _command(name: str, options: Options) -> str:
 
 
 def scenario(question: Question, delta: float) -> str:
-    """The text of a scenario file that runs the exchange of the question, in a single cluster, at a given δ. It is
-    empty if there is no such scenario: for more than two classes, several rounds, an observer whose ε is not in tables
-    of results, or an unknown or too large number of users.
+    """The text of a scenario file that runs the question's exchange in a single cluster, at a given δ. The results then
+    contain the observer's ε. A coalition is drawn at random; its ε in the results may differ in the last digits.
 
-    When the scenario runs, the results contain the observer's ε. A coalition of the question's size is drawn at random;
-    its ε in the results is computed by other numerical steps and may differ in the last digits.
+    The text is empty for more than two classes, for several rounds, and if tables of results lack the observer's ε. An
+    unknown or too large number of users also gives an empty text.
     """
     size, members = question.cluster_size, question.members
     largest = LARGEST_SCENARIO if members is None else LARGEST_WITH_COALITION
@@ -256,9 +252,7 @@ def scenario(question: Question, delta: float) -> str:
 
 
 def _question(fields: Fields) -> Question:
-    """The question that a browser's fields, which are texts, describe. An empty field gets the default of the command
-    `p2p-sim privacy`.
-    """
+    """The question that a browser's fields (texts) describe. An empty field gets the default of `p2p-sim privacy`."""
     observer = fields.get("observer") or "learner"
     flip_prob, rate = _number(fields, "flip_prob", float), _number(fields, "sampling_rate", float)
     flip_prob = _present(flip_prob, "flip-prob")
@@ -276,7 +270,7 @@ def _question(fields: Fields) -> Question:
 
 
 def _present(number: NumberT | None, option: str) -> NumberT:
-    """The number itself. If it is None because the field was empty, an InputError names the option that is missing."""
+    """The number itself. None means that the field was empty; an InputError then names the missing option."""
     if number is None:
         raise InputError(f"--{option}: is missing")
     return number

@@ -1,4 +1,4 @@
-"""The page "A sweep while it runs": the progress of a results directory, as its files show it."""
+"""The page "A sweep while it runs", which shows the progress of a results directory."""
 
 import time
 from collections import deque
@@ -18,7 +18,7 @@ State = Literal["running", "finished", "stopped"]
 LAST = 30
 """Largest number of rows, and largest number of failures, that are shown."""
 WINDOW_S = 60.0
-"""Length in seconds of the latest period; the time to the end is estimated from the speed during this period."""
+"""Length in seconds of the latest period. The speed during this period gives the time to the end."""
 FIGURES = ("accuracy", "error_rate", "excess_risk", "epsilon_upper")
 
 
@@ -27,7 +27,7 @@ class _RowsRead:
     """The rows of a directory that have been read so far.
 
     lines: reads the added lines. count: number of rows. last: lines of the last rows. speed: pairs of a time in seconds
-    and the number of rows then, during the last minute; the time to the end is estimated from them.
+    and the number of rows then, during the last minute. These pairs give the time to the end.
     """
 
     lines: Tail = field(default_factory=Tail)
@@ -36,9 +36,8 @@ class _RowsRead:
     speed: deque[tuple[float, int]] = field(default_factory=deque)
 
     def read_on(self, path: Path) -> None:
-        """Read the lines that were added to the file of results at `path` since the last call. The file has a line for
-        each row. All rows are counted; the last 30 lines are kept, to be shown. If the file was written anew, the count
-        starts again.
+        """Read the lines that were added to the file of results at `path` since the last call, one line for each row.
+        All rows are counted; the last 30 lines are kept. If the file was written anew, the count starts again.
         """
         for line in self.lines.added(path):
             if self.lines.first:
@@ -55,15 +54,16 @@ class Watch:
         self._rows: dict[Path, _RowsRead] = {}
 
     def look(self, directory: ReadableDirectory, now: float | None = None) -> dict[str, Any]:
-        """The progress of a sweep for the page, by name. "state" is "running", "finished" or "stopped". "points",
-        "replicates" (of each point) and "total" (rows) are the numbers that the finished sweep has. "done" is the
-        number of rows so far, "failed" that of failed replicates. "left_s" is the time to the end in seconds, None if
-        unknown. "rows" are the last rows as texts, newest first, under the headings "columns"; "failures" has a line
-        for each of the last failures.
+        """The progress of a sweep for the page, by name.
+
+        "state" is "running", "finished" or "stopped". "points", "replicates" (per point) and "total" (rows) describe
+        the finished sweep. "done" is the number of rows so far; "failed" is the number of failed replicates. "left_s"
+        is the time to the end in seconds; None: unknown. "rows" are the last rows as texts, newest first, with the
+        headings "columns". "failures" has a line for each of the last failures.
 
         Args:
-            directory: the directory with the sweep's results. now: the time on a steady clock, seconds; default: the
-            time on this machine's clock.
+            directory: the directory with the sweep's results. now: seconds on a steady clock; None: this machine's
+            clock.
 
         Raises:
             InputError: the directory cannot be read, or is damaged.
@@ -107,13 +107,12 @@ def table_rows(path: Path) -> int:
 
 
 def _seconds_left(rows: _RowsRead, count: int, total: int, now: float, running: bool) -> float | None:
-    """Seconds until all rows are there, at the speed of the last minute; None if this is unknown, or the sweep does not
-    run.
+    """Seconds until all rows are there, at the speed of the last minute. None: unknown, or the sweep does not run.
 
     Args:
-        rows: keeps the numbers of rows during the last minute; `count` is added to them. count: number of rows that are
-        there. total: number of rows at the end, without the replicates that have failed. now: seconds of a steady
-        clock. running: whether the sweep runs.
+        rows: records `count` and the numbers of rows during the last minute. count: number of rows so far. total:
+        number of rows at the end, without failed replicates. now: seconds on a steady clock. running: whether the sweep
+        runs.
     """
     if not running:
         rows.speed.clear()
@@ -126,11 +125,11 @@ def _seconds_left(rows: _RowsRead, count: int, total: int, now: float, running: 
 
 
 def _cells(line: bytes, keys: list[str]) -> list[str]:
-    """The cells that the page shows of one result row, as texts: the replicate's number, the values of the swept keys,
-    accuracy, error rate, excess risk, and the upper bound of ε against the learner. A missing cell is an empty text.
+    """One result row's cells on the page, as texts. First come the replicate's number and the values of the swept keys.
+    Then come accuracy, error rate, excess risk, and the learner's ε (upper bound). A missing cell is an empty text.
 
     Args:
-        line: the row as a line of JSON; for a damaged line the only cell is "damaged". keys: the swept keys.
+        line: the row as a line of JSON. A damaged line gives the single cell "damaged". keys: the swept keys.
     """
     row = row_in(line)
     if row is None:
@@ -142,9 +141,8 @@ def _cells(line: bytes, keys: list[str]) -> list[str]:
 
 
 def _failure(record: Mapping[str, Any], keys: list[str]) -> str:
-    """One line on a failed replicate: its values of the swept keys, its index and the error.
-
-    record: the failure as it was noted. keys: the swept keys.
+    """One line on a failed replicate: the values of the swept keys, the replicate's index and the error. record: the
+    failure as it was noted. keys: the swept keys.
     """
     swept = [key for key in keys if key in record]
     where = ", ".join([pairs(swept, [record[key] for key in swept]), f"replicate {record.get('replicate')}"])

@@ -1,4 +1,4 @@
-"""The page "What is it worth?": it shows columns of one or several results directories as lines of points."""
+"""The page "What is it worth?", which shows columns of results directories as lines of points or as colours."""
 
 import io
 import json
@@ -55,21 +55,20 @@ MOST_POINTS, MOST_CELLS = 5_000, 2_000
 
 
 class Worth:
-    """The chosen columns of some results directories, and what the page shows of them. A point is a combination of
-    swept values, with means over its replicates.
+    """The chosen columns of some results directories, for the page. A point is a combination of swept values, with
+    means over its replicates.
 
     Args:
-        directories: the directories with the results. chosen: the values of the page's fields, by name. For the fields
-        x, y, group, facet and heat, the value is a column or empty. For log_x and log_y it is "yes", "no" or empty. For
-        only.KEY it is a value of the swept key KEY, to which points are limited.
-        read_at: reads a directory.
+        directories: the directories with the results. chosen: the values of the page's fields, by name. The fields x,
+        y, group, facet and heat hold a column or are empty. log_x and log_y are "yes", "no" or empty. only.KEY limits
+        the points to one value of the swept key KEY. read_at: reads a directory.
 
     Raises:
         InputError: a directory cannot be read, or there are no points or too many.
     """
 
     def __init__(self, directories: Sequence[ReadableDirectory], chosen: Mapping[str, str], read_at: Reading) -> None:
-        # the page offers the values of all points, so these are listed before rows are limited to the chosen values
+        # the page offers the values of all points; they are listed before rows are limited to the chosen values
         whole = gathered(directories, read_at)
         keys = [key for key in whole.keys if whole.rows[key].nunique() > 1]
         self.axes = [{"key": key, "label": short(key), "values": _values(whole.rows[key])} for key in keys]
@@ -97,28 +96,28 @@ class Worth:
         return self._view_of(self._request)
 
     def _view_of(self, request: FigureRequest) -> View:
-        """The columns that a figure of lines shows: those along x and y, those in `group` (each combination of their
-        values makes a line) and `facet` (each of its values makes a panel). The person who looks at the page names
-        columns in its fields. If a field for an axis is empty, this function chooses the column. If the field for lines
-        is empty and no column for lines follows from the results, lines are made by the first swept key, such as the
-        mechanism, that has 2 to 21 values and whose values are texts. So no line joins results of two mechanisms.
+        """The columns that a figure of lines shows. `x` and `y` lie along the axes. Each combination of values of
+        `group` makes a line; each value of `facet` makes a panel.
+
+        For an empty axis field, this function chooses the column. If neither the field nor the results name a column
+        for lines, the first swept key of texts with 2 to 21 values is chosen. So no line joins results of two
+        mechanisms.
 
         Args:
             request: the columns that the page's fields x, y, group and facet name; None for an empty field.
         """
         view = view_of(request, self.results, self.table)
         if not view.group and request.group is None:
-            # a line for each value of a key of texts, such as the mechanism, so that no line joins points of two values
+            # each value of a key of texts, such as the mechanism, has a line: no line joins points of two values
             free = [key for key in self.results.keys if key not in (view.x, view.facet)]
             named = [key for key in free if not is_number(self.table[key])]
             view = replace(view, group=tuple(k for k in named if 1 < self.table[k].nunique() <= MOST_SERIES)[:1])
         return replace(view, log_x=self._logs[0], log_y=self._logs[1])
 
     def offered(self) -> dict[str, Any]:
-        """The choices that the page offers. "numbers" are the columns that may be chosen for y, "columns" those for x,
-        "groups" those that may make lines, and "facets" those that may make panels. Each column comes with a short name
-        for people. "axes" is a list of the swept keys, each a dictionary with "key", its short name "label" and its
-        "values", to which points may be limited.
+        """The choices that the page offers. "numbers" are columns for y, "columns" for x, "groups" for lines, and
+        "facets" for panels. Each column comes with a short name. "axes" lists the swept keys. An entry has the "key",
+        its short name "label", and the "values" to which points may be limited.
         """
         table = self.table
         names = [str(name) for name in table if name != POINT and not str(name).endswith((LOW, HIGH))]
@@ -133,17 +132,17 @@ class Worth:
         }
 
     def chart(self) -> dict[str, Any]:
-        """The chart as data for the browser, which draws it: lines of points in panels or, if a column is to be shown
-        as colours, coloured cells. It has the title and the caption, the axes "x" and "y", the headings of "panels",
-        the "lines" with their points, and "levels". "levels" has a horizontal line for the same learner without privacy
-        if a single line is right for all points.
+        """The chart as data for the browser: lines of points in panels, or coloured cells if `heat` names a column.
+
+        The data are texts (title and caption), the axes "x" and "y", the headings of "panels", the "lines" and
+        "levels". "levels" has a line for the same learner without privacy, if one value is right for all points.
 
         Raises:
             InputError: a column is not there or not fit for its use, or there are too many lines or cells.
         """
         if self._request.heat:
             return self._colours()
-        # drawn: the points whose x and y are finite. places: the names along the x axis if x is no number.
+        # drawn: points with finite x and y; places: the names along the x axis, if x is no number
         view, table = self.view, self.table
         drawn, places = drawable(table, view)
         lines = [
@@ -171,8 +170,8 @@ class Worth:
 
     def _colours(self) -> dict[str, Any]:
         """The chart as data for the browser if one column is shown as colours over two others. The axes "x" and "y"
-        have the names of their values. "heat" has the coloured column with its label and "cells": for each point, the
-        positions of its cell along x and y, the value, and texts. The parts that only charts of lines need are empty.
+        have the names of their values. "heat" has the coloured column with its label and "cells". Each cell has its
+        positions along x and y, the value, and texts. The parts that only charts of lines need are empty.
 
         Raises:
             InputError: a column is not there or not fit for its use, or a pair of values has several points.
@@ -203,15 +202,14 @@ class Worth:
         }  # fmt: skip
 
     def _axis(self, column: str, log: bool = False) -> dict[str, Any]:
-        """An axis as data for the browser: its "column", the column's short "name" and long "label", and "log", whether
-        the axis is logarithmic.
+        """An axis as data for the browser: the "column", a short "name" and a long "label". "log" means a logarithmic
+        axis.
         """
         return {"column": column, "name": short(column), "label": long(column, self.table), "log": log}
 
     def _heat(self, request: FigureRequest) -> Chosen:
-        """The columns of a heat map, in which one column is drawn as colours of cells over two others. The result names
-        both axes; an axis that the request leaves open is the first swept key that is still free. The request's columns
-        for lines and panels are dropped.
+        """The columns of a heat map, which shows one column as colours over two others. An axis that the request leaves
+        open gets the first swept key that is still free. The request's columns for lines and panels are dropped.
 
         Args:
             request: the columns that the page's fields name; None for an empty field.
@@ -224,9 +222,9 @@ class Worth:
         return full
 
     def suggested(self) -> list[dict[str, str]]:
-        """Other choices of columns, for the case that the present choice has too many lines. Each other choice can show
-        all points. It becomes a button: a dictionary with its "text" and the columns that it chooses, by the names of
-        the page's fields ("facet" and "group", or "heat", "x" and "y").
+        """Other choices of columns, for the case that the present choice has too many lines. Each choice can show all
+        points and becomes a button. A choice has the button's "text" and new values of the page's fields: "facet" and
+        "group", or "heat", "x" and "y".
         """
         choices, request = [], replace(self._request, heat=None)
         for key in self.results.keys:
@@ -245,15 +243,15 @@ class Worth:
         return [*choices, {"text": text, "heat": figure, "x": full.x, "y": full.y}]
 
     def _points(self, part: pd.DataFrame) -> list[dict[str, Any]]:
-        """The points of one line as data for the browser, in their order. Each is a dictionary with the number of its
-        "panel", "x" and "y", the ends "low" and "high" of its 95% interval (None: no interval), its name "key", texts
-        about it, who must be trusted ("trust"), and its number of "replicates".
+        """The points of one line as data for the browser, in their order. A point has the number of its "panel", the
+        coordinates "x" and "y", and the 95% interval from "low" to "high" (None: no interval). A point also has its
+        name "key", texts, the trusted party "trust", and the number of "replicates".
 
         part: the line's points, one row each.
         """
         view, drawn = self.view, []
         for _, row in part.iterrows():
-            # an ε has no interval, and a mean of a single replicate has no finite one
+            # an ε has no interval; the mean of a single replicate has no finite interval
             interval = [float(row.get(view.y + end, np.nan)) for end in (LOW, HIGH)]
             low, high = interval if np.isfinite(interval).all() else (None, None)
             drawn.append({
@@ -268,21 +266,20 @@ class Worth:
 
     @property
     def _measured(self) -> tuple[str, ...]:
-        """The columns whose values a point's text states: those along the axes or, in a heat map, the coloured one."""
+        """The columns whose values a point's text states: x and y or, in a heat map, the coloured column."""
         return (self._request.heat,) if self._request.heat else (self.view.x, self.view.y)
 
     def _point_text(self, row: pd.Series) -> str:
-        """A point in words: its values of the swept keys that vary, and those in the columns that the chart shows."""
+        """A point in words: the values of the varying swept keys, and of the columns that the chart shows."""
         keys = [key for key in self.results.keys if self.table[key].nunique() > 1]
         rest = dict.fromkeys(name for name in self._measured if name not in keys)
         measured = [f"{short(name)} = {shown_cell(name, row[name])}" for name in rest]
         return ", ".join([*([pairs(keys, [row[name] for name in keys])] if keys else []), *measured])
 
     def _levels(self, drawn: pd.DataFrame) -> list[dict[str, Any]]:
-        """The horizontal line of the same learner without privacy, as data for the browser: a list with one entry,
-        which holds this learner's mean of the figure's y, the ends of the mean's 95% interval if there is one, and the
-        line's text and dashes. The list is empty if this learner was not measured at every point, or if its value
-        differs between points, so that no single line is right.
+        """The horizontal line of the same learner without privacy, as data for the browser. The entry has the learner's
+        mean of the figure's y, the 95% interval if known, and the line's text and dashes. The list is empty if this
+        learner was not measured at every point, or if the values differ.
 
         Args:
             drawn: the points of the figure, one row each.
@@ -295,8 +292,8 @@ class Worth:
         return [{"label": reference_text(self.view.y), "dash": "7 5", "pieces": [{"points": [level]}]}]
 
     def point(self, key: str) -> dict[str, Any]:
-        """A point as data for the browser: its description ("name"), its values as pairs of texts ("lines"), and its
-        scenario as TOML. key: the point's name.
+        """A point as data for the browser. "name" describes the point; "lines" are its values as pairs of texts;
+        "scenario" is its scenario as TOML. key: the point's name.
 
         Raises:
             InputError: there is no such point.
@@ -314,7 +311,7 @@ class Worth:
             if name + LOW in row and np.isfinite(row[name + LOW]):
                 text += f" (95% interval {value(float(row[name + LOW]))} to {value(float(row[name + HIGH]))})"
             lines.append((short(name), text))
-        # of several directories, the one whose key stands at the beginning of the point's name
+        # with several directories, the point's name begins with the key of its directory
         directory = next((each for each in self.directories if key.startswith(each.key + ":")), self.directories[0])
         return {
             "name": self._point_text(row),
@@ -323,7 +320,7 @@ class Worth:
         }
 
     def written(self, format_: str) -> bytes:
-        """The content of a file to download: "png" and "svg" are the figure as `p2p-sim plot` draws it, "csv" is the
+        """The content of a file to download. "png" and "svg" are the figure that `p2p-sim plot` draws; "csv" is the
         table of points. Another format raises InputError.
         """
         if format_ == "csv":
@@ -363,14 +360,12 @@ def _with_labels(columns: Sequence[str]) -> dict[str, str]:
 
 
 def _values(column: pd.Series) -> list[dict[str, str]]:
-    """The values in a column, each in the form that the browser sends back ("value") and as people read it ("text")."""
+    """The values in a column. "value" is the form that the browser sends back; "text" is the form that people read."""
     return [{"value": _text(cell), "text": value(cell)} for cell in column.dropna().unique()]
 
 
 def _text(cell: Any) -> str:
-    """A value of a swept key as text, which is the same whether the value comes from a manifest or a row: 1, 1.0 and
-    np.int64(1) give one text.
-    """
+    """A value of a swept key as text. Equal numbers, such as 1, 1.0 and np.int64(1), give the same text."""
     plain = cell.item() if isinstance(cell, np.generic) else cell
     if isinstance(plain, bool) or not isinstance(plain, int | float):
         return plain if isinstance(plain, str) else json.dumps(plain)

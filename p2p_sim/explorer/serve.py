@@ -1,4 +1,4 @@
-"""Serves the explorer on 127.0.0.1 and opens a browser. Nobody without the token can use up its connections."""
+"""Serves the explorer on 127.0.0.1 and opens a browser. A client without the token cannot use up the connections."""
 
 import asyncio
 import contextlib
@@ -29,8 +29,8 @@ HEADERS_S = 5.0
 
 
 class Connection(H11Protocol):
-    """A connection that ends if a request's headers do not all come in time. The oldest idle connection also ends if
-    there are too many connections.
+    """A connection that ends if a request's headers come too late. The oldest idle connection ends if there are too
+    many.
     """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
@@ -44,7 +44,7 @@ class Connection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a new connection. If there are too many, the oldest idle connection ends, which may be the new one."""
+        """Take a new connection. If there are too many, the oldest idle connection ends. This may be the new one."""
         super().connection_made(transport)
         self._since = self.loop.time()
         self._expect()
@@ -55,9 +55,7 @@ class Connection(H11Protocol):
             min((each for each in connections if each._idle), key=lambda each: each._since).transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of a request. The time limit for the request's headers does not start anew when more bytes
-        come.
-        """
+        """Take bytes of a request. More bytes do not restart the time limit for the request's headers."""
         super().data_received(data)
         if self._idle:
             self._expect()
@@ -70,17 +68,14 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def _expect(self) -> None:
-        """Start a countdown of 5 seconds, unless one is running already. All headers of the next request must arrive
-        before it ends; otherwise the connection is closed. So a client cannot hold a connection open by sending its
-        headers slowly.
+        """Start a countdown of 5 seconds, unless one is running already. At the end, the connection is closed if the
+        next request's headers are incomplete. So a client cannot hold a connection open with slow headers.
         """
         if self._late is None:
             self._late = self.loop.call_later(HEADERS_S, self.transport.abort)
 
     def _stop_waiting(self) -> None:
-        """Cancel the countdown that would close the connection, if one is running; called when all headers of a request
-        have come, or when the connection has ended.
-        """
+        """Cancel the countdown that would close the connection, if one is running."""
         if self._late is not None:
             self._late.cancel()
         self._late = None
@@ -89,21 +84,21 @@ class Connection(H11Protocol):
 ADDRESS = "127.0.0.1"
 """The only address at which the explorer answers; other machines cannot reach it."""
 LONGEST_HEADERS = 131_072
-"""Largest number of bytes of a request without its body. It is this large because a film's address contains the text of
-the film's scenario."""
+"""Largest number of bytes of a request without its body. A film's address is long because it contains the scenario's
+text."""
 FORWARD = (
     '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
     '<meta http-equiv="refresh" content="0; url={0}"><title>p2p-sim explorer</title><a href="{0}">The explorer</a>\n'
 )
-"""HTML of a page that leads the browser to the address written in place of {0}."""
+"""HTML of a page that leads the browser to an address. The address replaces {0}."""
 
 
 def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], None]) -> None:
     """Run the explorer's server until the process is interrupted.
 
     Args:
-        roots: results directories, or directories that contain them. port: number of the port; 0 for a free one. open_:
-        whether to open the browser. say: function that is called with the explorer's address, which contains the token,
+        roots: results directories, or directories that contain results directories. port: number of the port; 0 for a
+        free one. open_: whether to open the browser. say: function that gets the explorer's address, with the token,
         once the explorer answers.
 
     Raises:
@@ -136,7 +131,7 @@ def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], 
             http=Connection,
             backlog=BACKLOG,
             h11_max_incomplete_event_size=LONGEST_HEADERS,
-            timeout_keep_alive=5,  # seconds; limit_concurrency is not set, since it would count idle connections
+            timeout_keep_alive=5,  # seconds; limit_concurrency is not set because it would count idle connections
             log_level="error",
             log_config=None,
             access_log=False,
@@ -151,11 +146,9 @@ def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], 
 
 @contextlib.contextmanager
 def forwarding(address: str) -> Iterator[Path]:
-    """A context with the path of an HTML file that leads the browser to an address. Only the person who runs the
-    explorer can read the file.
+    """A context with the path of an HTML file that leads the browser to an address. No other user can read the file.
 
-    If the browser were started with the address itself, every user of the machine could see the address in the list of
-    processes.
+    The browser does not get the address itself, because every user could see it in the list of processes.
     """
     with TemporaryDirectory(prefix="p2p-sim-") as folder:
         path = Path(folder) / "explorer.html"

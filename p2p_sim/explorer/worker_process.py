@@ -1,5 +1,5 @@
-"""Answers questions from the browser in processes beside the server: one question of each kind at a time. An older
-question of the same kind is given up for a newer one.
+"""Answers questions from the browser in worker processes, one question of each kind at a time. A newer question
+replaces an older one of the same kind.
 """
 
 import asyncio
@@ -24,13 +24,12 @@ class Asker(Protocol):
     """The interface of an object that answers questions of one kind."""
 
     async def ask(self, task: str, fields: Mapping[str, str]) -> dict[str, Any]:
-        """The answer to a question from the browser, as a dictionary that can be written as JSON; its keys depend on
-        the task.
+        """The answer to a question from the browser, as a dictionary for JSON. The keys depend on the task.
 
         Args:
-            task: what is asked for: "told" (ε at a δ, or δ at an ε), "curve" (a trade-off curve), "needed" (the
-            smallest flip probability α for a target ε) or "film" (an animation of an exchange). fields: the page's form
-            fields by name, as texts, such as cluster_size and flip_prob, or the film's scenario.
+            task: "told" asks for ε at a δ, or δ at an ε. "curve" asks for a trade-off curve. "needed" asks for the
+            smallest flip probability α for a target ε. "film" asks for an animation of an exchange. fields: the page's
+            form fields by name, as texts, such as cluster_size and flip_prob, or the film's scenario.
 
         Raises:
             InputError: there is no answer.
@@ -38,36 +37,29 @@ class Asker(Protocol):
 
 
 class Lane:
-    """Answers the questions of one kind, one at a time, each in a process beside the server. A newer question replaces
-    an older one.
-    """
+    """Answers the questions of one kind in worker processes, one at a time. A newer question replaces an older one."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._newest: CancelScope | None = None
 
     async def warm(self) -> None:
-        """Start a process beside the server and load large libraries in it, so that the first question does not wait
-        for them.
-        """
+        """Start a worker process and load large libraries there. So the first question need not wait for this."""
         async with self._turn:
             await to_process.run_sync(_load, cancellable=True)
 
     async def ask(self, task: str, fields: Mapping[str, str]) -> dict[str, Any]:
-        """The answer to a question from the browser, computed in a process beside the server. If an older question of
-        this kind is still being answered, the new question waits for it, and the older one gets at most 0.4 seconds
-        more.
+        """The answer to a question from the browser, computed in a worker process. A new question waits for an older
+        one of this kind. The older question then gets at most 0.4 seconds more.
 
         Args:
-            task: what is asked for: "told" (ε at a δ, or δ at an ε), "curve" (a trade-off curve), "needed" (the
-            smallest flip probability α for a target ε) or "film" (an animation of an exchange). fields: the page's form
-            fields by name, as texts, such as cluster_size and flip_prob, or the film's scenario.
+            task, fields: as in `Asker.ask`.
 
         Raises:
-            InputError: the question cannot be answered, or not within 300 seconds; its message says why in one line.
+            InputError: the question cannot be answered, or not within 300 seconds; the message says why in one line.
             Superseded: a newer question of this kind came before the answer.
         """
-        # an older question gets little more time; this one then has its turn, unless a newer one has come meanwhile
+        # an older question gets little more time; then this question has its turn, unless a newer one has come
         if self._newest is not None:
             self._newest.deadline = min(self._newest.deadline, current_time() + PATIENCE_S)
         with CancelScope() as mine:
@@ -90,9 +82,7 @@ class Lane:
 
 
 def _load() -> None:
-    """Import SciPy's special functions, which the privacy answers need and which take long to load. This is done in a
-    worker process before the first question comes.
-    """
+    """Import SciPy's special functions, which the privacy answers need and which take long to load."""
     import scipy.special  # noqa: F401
 
 
@@ -100,9 +90,7 @@ def answered(task: str, fields: Mapping[str, str]) -> dict[str, Any]:
     """The answer to a question from the browser, as a dictionary that can be written as JSON.
 
     Args:
-        task: "told" (ε at a δ, or δ at an ε), "curve" (a trade-off curve), "needed" (the smallest flip probability
-        α for a target ε) or "film" (an animation of an exchange). fields: the page's form fields by name, as texts:
-        parameters such as cluster_size and flip_prob, or the film's scenario.
+        task, fields: as in `Asker.ask`.
 
     Raises:
         InputError: the question cannot be answered; the message says why in one line.

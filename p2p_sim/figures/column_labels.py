@@ -48,9 +48,9 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "relative_accuracy": ("relative accuracy", "accuracy relative to no privacy"),
     "nonprivate_accuracy": ("accuracy without privacy", "accuracy without privacy"),
     "completion_time_s": ("completion", "time until everything was over (seconds)"),
-    "arrival_p50_s": ("50% in by", "time until half of the submissions had arrived (seconds)"),
-    "arrival_p90_s": ("90% in by", "time until 90% of the submissions had arrived (seconds)"),
-    "arrival_p99_s": ("99% in by", "time until 99% of the submissions had arrived (seconds)"),
+    "arrival_p50_s": ("50% arrived by", "time until half of the submissions had arrived (seconds)"),
+    "arrival_p90_s": ("90% arrived by", "time until 90% of the submissions had arrived (seconds)"),
+    "arrival_p99_s": ("99% arrived by", "time until 99% of the submissions had arrived (seconds)"),
     "submissions": ("submissions", "submissions taken"),
     "bytes_sent": ("bytes sent", "bytes sent by users"),
     "messages_sent": ("messages sent", "messages sent by users"),
@@ -75,16 +75,15 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "advantage_times": ("advantage, times seen", "advantage of a learner who sees times (at most)"),
     "advantage_coalition": ("advantage, coalition", "advantage of the learner with a coalition (at most)"),
 }
-"""For each column of results, or last part of a swept key (a dotted key of a scenario): a short name for legends, and a
-long name for an axis.
-"""
+"""For each column of results: a short name for legends, and a long name for an axis. Some keys here are the last part
+of a swept key (a dotted key of a scenario)."""
 SAME = {"users": "num_users"}
-"""For each last part of a scenario key that has another name as a column of results: the name of this column."""
+"""For the last part of some scenario keys: the column of results that holds the same quantity under another name."""
 EPSILONS = {
     "epsilon_upper": "learner, {adjacency} adjacency (upper bound, worst replicate and cluster)",
     "epsilon_lower": "learner, {adjacency} adjacency (lower bound, worst replicate and cluster)",
     "epsilon_best_cluster": "learner, {adjacency} adjacency (upper bound of the best cluster, worst replicate)",
-    "epsilon_others_upper": "learner, users who did not fall back (upper bound, worst replicate and cluster)",
+    "epsilon_others_upper": "learner, users who did not submit own labels (upper bound, worst replicate and cluster)",
     "epsilon_sample_upper": "learner, a sample of the users (upper bound for these alone, worst replicate and cluster)",
     "epsilon_times_upper": "learner who sees times (upper bound, worst replicate and cluster)",
     "epsilon_coalition_upper": "learner with a coalition (upper bound, worst replicate and cluster)",
@@ -102,8 +101,8 @@ LOCAL = {
 
 
 def short(column: str) -> str:
-    """A short name of a column of results, for legends: a symbol or words. A column that has neither gets the last part
-    of its dotted key.
+    """A short name of a column of results, for legends: a symbol or words. Other columns get the last part of the
+    dotted key.
     """
     if column.startswith("epsilon"):
         return "ε₀" if column == "epsilon_local" else "ε" if column == "epsilon_upper" else column
@@ -115,8 +114,8 @@ def short(column: str) -> str:
 
 
 def long(column: str, table: DataFrame) -> str:
-    """An axis label of a column: words with symbol and unit. The axis label of an ε also states the rows' adjacency
-    (what neighbouring data sets differ in) if all rows share it, and the rows' δ if all rows share it.
+    """An axis label of a column: words with symbol and unit. The label of an ε also states the rows' δ and adjacency
+    (what neighbouring data sets differ in), if all rows agree.
 
     Args:
         column: name of a column of results, or a swept key. table: the points or rows that are drawn.
@@ -138,7 +137,7 @@ def long(column: str, table: DataFrame) -> str:
 
 
 def readable(column: str, table: DataFrame) -> str:
-    """A swept key in words with its unit, for a heading; a key without a name of its own keeps its last two parts.
+    """A swept key in words with its unit, for a heading. A key without a name in `NAMES` keeps its last two parts.
 
     >>> readable("mechanism.flip_prob", DataFrame()), readable("network.latency.median_s", DataFrame())
     ('flip probability α', 'median latency (seconds)')

@@ -1,5 +1,5 @@
-"""Draws figures made of panels. A panel shows either lines or marks. Lines have markers and bands, and are coloured by
-label or by the party that users must trust. Marks stand for groups of users.
+"""Draws figures of panels with lines or marks. Lines have markers and bands. The colour of a line shows its label, or
+the party that users must trust. Marks stand for groups of users.
 """
 
 import math
@@ -22,8 +22,8 @@ class Curve:
     """One line of a figure.
 
     label: the line's text in the legend. x, y: coordinates, of the same length. low, high: ends of the line's band at
-    each x, or None. dashed: whether the line is dashed, as a comparison. marked: whether it has markers. look: indices
-    of the line's colour and its marker; None: the figure chooses them by the label.
+    each x, or None. dashed: whether the line is dashed, as a comparison. marked: whether the line has markers. look:
+    indices of the line's colour and marker; None: the label decides.
     """
 
     label: str
@@ -37,8 +37,8 @@ class Curve:
 
     @classmethod
     def of(cls, label: object, table: pd.DataFrame, x: str, y: str, dashed: bool = False) -> "Curve":
-        """A line through the points of a table's columns x and y. If the table has 95% intervals of y, they are the
-        line's band.
+        """A line through the points of a table's columns x and y. The band shows 95% intervals of y, if the table has
+        any.
         """
         part = table.sort_values(x)
         low, high = (part[y + end].tolist() if y + end in part else None for end in (LOW, HIGH))
@@ -54,9 +54,8 @@ class Curve:
 class Panel:
     """One pair of axes with its lines.
 
-    curves: the lines. log_x, log_y: whether the axes are logarithmic. apart: whether the panel's lines are unrelated to
-    those of other panels and have their own legend. marks: values of x with their names, drawn as dotted vertical
-    lines.
+    curves: the lines. log_x, log_y: whether the axes are logarithmic. apart: whether the lines are unrelated to other
+    panels; the panel then has its own legend. marks: values of x with their names, drawn as dotted vertical lines.
     """
 
     x_label: str
@@ -72,8 +71,8 @@ class Panel:
 def plot_panels(panels: Sequence[Panel], path: Path, note: str = "") -> None:
     """Draw panels with one legend. A row has two panels, so that the text is not shrunk on a page.
 
-    Lines with the same label look the same in all panels, and no two labels look alike. The legend fills the empty
-    place of the last row; if the last row has no empty place, the legend is below the panels.
+    Lines with the same label look the same in all panels; lines with different labels look different. The legend fills
+    the empty place of the last row. Without an empty place, the legend is below the panels.
 
     Args:
         panels: one to six, each with its axis labels, lines and scales. path: of the figure; it ends in .png, .pdf or
@@ -95,8 +94,8 @@ def plot_panels(panels: Sequence[Panel], path: Path, note: str = "") -> None:
 
 
 def looks_of(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
-    """For each label of a line, the line's colour and marker. If exactly one label has a dashed line without markers,
-    this line is grey; every other line gets its own colour and marker.
+    """For each label, the line's colour and marker. If exactly one label has a dashed line without markers, this line
+    is grey. Every other line gets its own colour and marker.
 
     Args:
         panels: all panels of the figure, with their lines.
@@ -114,7 +113,7 @@ def looks_of(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
 
 
 def draw_line(axes: Axes, curve: Curve, colour: str, marker: str) -> None:
-    """Draw a line with its markers and its band, both in its colour."""
+    """Draw a line, the line's markers and the line's band in one colour."""
     if curve.low is not None and curve.high is not None:
         axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
     axes.plot(
@@ -124,8 +123,8 @@ def draw_line(axes: Axes, curve: Curve, colour: str, marker: str) -> None:
 
 
 def set_scales(axes: Axes, panel: Panel) -> None:
-    """Set scales, ticks, labels and title of a panel's axes, and draw the dotted vertical lines with names (the panel's
-    field `marks`). The panel's curves must be drawn already.
+    """Set scales, ticks, labels and title of a panel's axes. Draw the panel's `marks` as dotted vertical lines with
+    names. The panel's curves must be drawn already.
     """
     x = [value for curve in panel.curves for value in curve.x]
     if panel.log_x:
@@ -143,14 +142,14 @@ def set_scales(axes: Axes, panel: Panel) -> None:
 
 
 def plot_study(panels: Sequence[Panel], path: Path, title: str, note: str, columns: int = 3) -> None:
-    """Draw panels in rows into one figure. Lines with the same label have the same colour and marker in all panels,
-    except in panels whose field `apart` is true: the lines of such a panel have colours, markers and a legend of their
-    own. If a line's field `look` (indices of a colour and a marker) is given, it decides instead of the label.
+    """Draw panels in rows into one figure. Lines with the same label have the same colour and marker in all panels. A
+    panel whose field `apart` is true has its own colours, markers and legend. The field `look` of a line (indices of a
+    colour and a marker) overrides the label.
 
     Args:
-        panels: each with its lines, which may have the ends of 95% intervals in their fields `low` and `high`. path: of
-        the figure's file. title: above all panels. note: title of the common legend, with the number of replicates, the
-        kind of intervals and the parameters that are held fixed. columns: panels in a row.
+        panels: each with its lines, whose fields `low` and `high` may hold 95% intervals. path: of the figure's file.
+        title: above all panels. note: title of the common legend, with the number of replicates, the kind of intervals
+        and the parameters that are held fixed. columns: panels in a row.
     """
     labels = list(dict.fromkeys(curve.label for panel in panels if not panel.apart for curve in panel.curves))
     height = 3.3 * math.ceil(len(panels) / columns) + 1.3
@@ -173,19 +172,19 @@ WIDTH, HEIGHT, LINE = 4.3, 3.6, 0.34
 def plot_by_trust(
     panels: Sequence[Panel], path: Path, groups: Mapping[str, Sequence[str]], title: str, note: str
 ) -> None:
-    """Draw panels in rows of three. The colour of a line shows the party that users must trust for its privacy, such as
-    "nobody" or a server. The legend fills the place after the last panel: a heading for each group, and below it the
-    group's lines, in shades of one colour.
+    """Draw panels in rows of three. The colour of a line shows the party that users must trust for their privacy, such
+    as "nobody" or a server. The legend fills the place after the last panel. Each group has a heading there. The
+    group's lines are below the heading, in shades of one colour.
 
     Args:
-        panels: two or five, so that a place is left in the last row; the ends of 95% intervals are in the fields `low`
-        and `high` of their curves. path: of the figure's file. groups: for each heading, which names the trusted party,
-        the labels of the group's lines, in the order of their markers; every line's label is in one group. title: above
-        all panels. note: text below the panels.
+        panels: two or five, so that the last row has an empty place. A curve's `low` and `high` are 95% intervals.
+        path: of the figure's file. groups: for each heading, the labels of the group's lines, in the order of their
+        markers. A heading names the trusted party; every label is in one group. title: above all panels. note: text
+        below the panels.
     """
     looks = {}
     for hue, labels in enumerate(groups.values()):
-        # step: the share of white grows by this step from line to line of a group; for the last line it is at most 0.6
+        # the share of white grows by `step` from line to line of a group, up to at most 0.6
         step = min(0.13, 0.6 / max(len(labels) - 1, 1))
         for index, label in enumerate(labels):
             rgb = to_rgb(COLOURS[hue % len(COLOURS)])
@@ -204,12 +203,11 @@ def plot_by_trust(
 def _legend(
     axes: Axes, groups: Mapping[str, Sequence[str]], looks: Mapping[str, tuple[str, str]], drawn: set[str]
 ) -> None:
-    """Fill axes with a legend: each group's heading and below it the labels of its lines, with their colours and
-    markers.
+    """Fill axes with a legend: the heading of each group, and below it the labels of the group's lines.
 
     Args:
-        groups: for each heading, the labels of its lines. looks: colour and marker by label. drawn: the labels of lines
-        that are drawn; other labels are left out.
+        groups: for each heading, the labels of the group's lines. looks: colour and marker by label. drawn: the labels
+        of lines that are drawn; other labels are left out.
     """
     samples = {}
     for heading, labels in groups.items():
@@ -222,7 +220,7 @@ def _legend(
     legend = axes.legend(
         samples.values(), samples.keys(), loc="upper left", fontsize=9, borderaxespad=0.0, labelspacing=0.3
     )
-    # headings are bold, and begin at the left end of the samples of lines
+    # headings are bold and begin where the samples of lines begin
     for text in legend.get_texts():
         if text.get_text() in groups:
             text.set_fontweight("bold")
@@ -231,11 +229,11 @@ def _legend(
 
 @dataclass(frozen=True)
 class Marks:
-    """One panel of a figure that compares groups. The panel has named rows with a mark for each group; `table` has a
-    line for each pair of such a row and a group.
+    """One panel of a figure that compares groups. The panel has named rows, with a mark for each group. `table` has a
+    line for each pair of a row and a group.
 
-    row, group: the table's columns with the names of the rows and of the groups. value: the table's column of numbers;
-    the columns value + LOW and value + HIGH have the ends of the 95% intervals.
+    row, group: the table's columns with the names of the rows and of the groups. value: the table's column of numbers.
+    The columns value + LOW and value + HIGH have the ends of the 95% intervals.
     """
 
     title: str
@@ -246,14 +244,13 @@ class Marks:
 
 
 def plot_groups(panels: Sequence[Marks], path: Path, title: str, note: str) -> None:
-    """Draw panels that compare groups of users. Each panel has named rows, one below the other; in each row every group
-    has a mark at its loss of accuracy. Up to seven groups have marks with 95% intervals and a legend. With more groups,
-    each mark is the group's name, without an interval.
+    """Draw panels that compare groups of users. Each panel has named rows, one below the other. In each row, every
+    group has a mark at its loss of accuracy. Up to seven groups have marks with 95% intervals and a legend. With more
+    groups, each mark is the group's name, without an interval.
 
     Args:
-        panels: all with the same rows; each has a table with a line for each pair of row and group, and the names of
-        the table's columns for the row, the group, and the loss. path: of the figure's file. title: above all panels.
-        note: text below the panels.
+        panels: all with the same rows. path: of the figure's file. title: above all panels. note: text below the
+        panels.
     """
     rows = max(panel.table[panel.row].nunique() for panel in panels)
     height = (rows * LINE + 1.5) * math.ceil(len(panels) / 3) + 0.8
@@ -264,12 +261,11 @@ def plot_groups(panels: Sequence[Marks], path: Path, title: str, note: str) -> N
 
 
 def _draw(axes: Axes, panel: Marks, named: bool) -> None:
-    """Draw the marks of one panel; `named`: whether the names of the rows are written on the panel's left."""
+    """Draw the marks of one panel. named: whether the names of the rows are written on the panel's left."""
     names, groups = (list(panel.table[column].unique()) for column in (panel.row, panel.group))
     few = len(groups) <= len(COLOURS)
     for index, group in enumerate(groups):
-        # few groups: marks with intervals, at slightly different heights in each row; many groups: names, all at one
-        # height
+        # few groups have marks with intervals, at slightly different heights; many groups have names at one height
         part = panel.table[panel.table[panel.group] == group]
         shift = 0.5 * ((index + 0.5) / len(groups) - 0.5) if few else 0.0
         height = [names.index(name) + shift for name in part[panel.row]]
@@ -284,5 +280,5 @@ def _draw(axes: Axes, panel: Marks, named: bool) -> None:
     axes.set_yticks(range(len(names)), [textwrap.fill(name, 20) for name in names] if named else [""] * len(names))
     axes.set(ylim=(len(names) - 0.4, -0.6), xlabel="loss of accuracy", title=panel.title)
     if few:
-        columns = len(groups) if sum(map(len, map(str, groups))) <= 40 else 2  # one line if all fit
+        columns = len(groups) if sum(map(len, map(str, groups))) <= 40 else 2  # one line if all labels fit
         axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=columns)

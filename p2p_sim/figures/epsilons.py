@@ -1,4 +1,4 @@
-"""Figures of ε: for each user on an overlay, for each cluster's users, under an attack, and by cluster size.
+"""Figures of ε: by user on the graph of who may ask whom, by cluster, under an attack, and by cluster size.
 
 In each function `path` is the figure's file. `statement` is a text that says against whom, at which δ and on what
 condition ε holds. `note` is a text that names the run.
@@ -29,33 +29,32 @@ USER: Any = {"shape": "o", "rim": "#555555", "width": 0.4, "scale": 1.0}
 MEMBER: Any = {"shape": "o", "rim": COLOURS[1], "width": 2.0, "scale": 1.0}
 OWN: Any = {"shape": "s", "scale": 1.3}
 MOST_EDGES = 600
-"""All edges of an overlay are drawn if there are at most this many; else only those along which a label travelled."""
+"""Largest number of edges that are all drawn. Of more edges, only the edges along which a label travelled are drawn."""
 MOST_POINTS = 50_000
-"""All points are drawn if there are at most this many; else points that would cover each other are drawn once."""
+"""Largest number of points that are all drawn. Of more points, points that would cover each other are drawn once."""
 
 
 def plot_overlay(
     edges: Counts, *, travelled: Bools, degrees: Counts, epsilon: Floats, epsilon_local: float, member: Bools,
     own: Bools, position: Floats | None, path: Path, statement: str, note: str,
 ) -> None:  # fmt: skip
-    """Draw the graph of who may ask whom: each user is a mark whose colour shows the ε of her own label, and whose area
-    grows with her number of neighbours.
+    """Draw the graph of who may ask whom. Each user is a mark. The mark's colour shows the ε of her own label. The
+    mark's area grows with her number of neighbours.
 
     Args:
         edges: (e, 2) pairs of users who may ask each other, among p drawn users, numbered from 0. travelled: (e,)
-        whether a label travelled along the edge; if there are more than 600 edges, only such edges are drawn, and the
-        note says so. degrees: (p,) each user's number of neighbours, some of whom may not be drawn. epsilon: (p,)
-        certified ε of each user's label. epsilon_local: ε₀, the ε of a noisy label alone, which is the upper end of the
-        colours; may be infinite. member: (p,) whether a user is in the coalition; members have a rim of their own. own:
-        (p,) whether a user got no reply and the learner therefore got her own noisy label; such a user is a square.
-        position: (p, 2) coordinates at which users are drawn, in any unit; None: a layout of the graph. path: of the
-        figure. statement: text below the title: against whom, at which δ and on what condition ε holds. note: the
-        caption, which names the run.
+        whether a label travelled along the edge. Of more than 600 edges, only such edges are drawn, and the note says
+        so. degrees: (p,) each user's number of neighbours, some of whom may not be drawn. epsilon: (p,) certified ε of
+        each user's label. epsilon_local: ε₀, the ε of a noisy label alone, where the colours end; may be infinite.
+        member: (p,) whether a user is in the coalition; members have their own rim. own: (p,) whether a user got no
+        reply and the learner therefore got her own noisy label; such a user is a square. position: (p, 2) coordinates
+        of the users, in any unit; None: a layout of the graph. path: of the figure. statement: text below the title:
+        against whom, at which δ and on what condition ε holds. note: the caption, which names the run.
     """
     graph = nx.Graph()
     graph.add_nodes_from(range(epsilon.size))
     graph.add_edges_from(edges.tolist())
-    # the places of users, and the edges that are drawn; areas and rims shrink with the number of users
+    # the places of the users and the drawn edges; areas and rims shrink with the number of users
     if position is not None:
         places = dict(enumerate(position.tolist()))
     elif graph.number_of_nodes() <= 150 and nx.is_connected(graph):
@@ -65,7 +64,7 @@ def plot_overlay(
     top = _top(epsilon, epsilon_local)
     drawn_edges = edges if len(edges) <= MOST_EDGES else edges[travelled]
     if len(drawn_edges) < len(edges):
-        note += f"; drawn of {count(len(edges), 'edge')}: the {len(drawn_edges):,} along which a label travelled"
+        note += f"; only {len(drawn_edges):,} of {count(len(edges), 'edge')} are drawn: a label travelled along these"
     area = 12.0 + 130.0 * degrees / max(1, int(degrees.max(initial=1))) * min(1.0, 150.0 / epsilon.size)
     with drawing(path, 7.6, 7.0, note=f"{note}; area: neighbours") as (figure, [axes]):
         nx.draw_networkx_edges(
@@ -101,13 +100,12 @@ def plot_overlay(
 def plot_epsilon(
     epsilon: Floats, epsilon_local: float, own: Bools, cluster_offsets: Counts, *, path: Path, statement: str, note: str
 ) -> None:
-    """Draw the ε of every user's own label above her cluster. The clusters are in order from the smallest to the
-    largest, and ε₀ is a dashed line.
+    """Draw the ε of every user's own label above her cluster. Smaller clusters come first. A dashed line shows ε₀.
 
     Args:
         epsilon: (n,) certified ε of each of n users; may be infinite. epsilon_local: ε₀, the ε of a noisy label alone.
-        own: (n,) whether a user got no reply and the learner therefore got her own noisy label; such users have a mark
-        of their own. cluster_offsets: (C+1,) first user of each of C clusters; cluster c holds users
+        own: (n,) whether a user got no reply and the learner therefore got her own noisy label; such users have their
+        own mark. cluster_offsets: (C+1,) first user of each of C clusters; cluster c holds users
         offsets[c]..offsets[c+1]-1. path: of the figure. statement: text below the title: against whom, at which δ and
         on what condition ε holds. note: the caption, which names the run.
     """
@@ -116,7 +114,7 @@ def plot_epsilon(
     rank = np.empty(sizes.size)
     rank[np.argsort(sizes, kind="stable")] = np.arange(1, sizes.size + 1)
     cluster, heights = np.repeat(rank, sizes), np.minimum(epsilon, top)
-    # users of a cluster who have nearly equal ε (within a sixtieth of the axis) are drawn side by side
+    # users of a cluster with nearly equal ε (within a sixtieth of the axis) are drawn side by side
     level = np.rint(60.0 * heights / top)
     groups = pd.Series(level).groupby([cluster, level])
     counts = groups.transform("size").to_numpy()
@@ -146,8 +144,8 @@ def plot_epsilon(
 
 
 def _top(epsilon: Floats, epsilon_local: float) -> float:
-    """The upper end of an axis or colour scale for users' ε: ε₀ or, if ε₀ is infinite or 0, 1.2 times the largest
-    finite ε. It is 1 if this ε is 0 or no ε is finite.
+    """The upper end of an axis or colour scale for users' ε. If ε₀ is finite and above 0, the end is ε₀. Otherwise the
+    end is 1.2 times the largest finite ε. If no finite ε is above 0, the end is 1.
 
     Args:
         epsilon: (n,) ε of each of n users. epsilon_local: ε₀, the ε of a noisy label alone.
@@ -159,11 +157,11 @@ def _top(epsilon: Floats, epsilon_local: float) -> float:
 
 def plot_attacked(curves: Mapping[str, Floats], type_one: Floats, drawn: Drawn, title: str, path: Path) -> None:
     """Draw the errors of tests that decide which of two labels a user holds: the type II error against the type I
-    error. Curves show the least errors that privacy bounds allow; points show the shares of errors that an attack
-    reached, and a line shows the upper confidence bounds of these shares.
+    error. Curves show the least errors that privacy bounds allow. Points show the shares of errors that an attack
+    reached. A line shows the upper confidence bounds of these shares.
 
     Args:
-        curves: by name, the least type II error at each type I error of `type_one`; a curve with "paper" in its name is
+        curves: by name, the least type II error at each type I error of `type_one`. A curve with "paper" in its name is
         dashed. type_one: type I errors, in [0, 1]. drawn: the attack's shares of both errors at several thresholds,
         with their upper bounds. title: above the axes. path: of the figure; it ends in .png, .pdf or .svg.
     """
@@ -195,11 +193,11 @@ DRAWN = (
 
 
 def plot_bounds(table: Sequence[BoundsRow], path: Path) -> None:
-    """Draw several bounds of the learner's ε against the cluster size n, with a panel for each sampling rate θ and a
-    line for each kind of bound.
+    """Draw bounds of the learner's ε against the cluster size n. Each sampling rate θ has a panel; each kind of bound
+    has a line.
 
     Args:
-        table: one row for each θ and n, with the ε of each kind of bound at δ = 1/n² (None: the bound does not apply).
+        table: one row for each θ and n, with the ε of each kind of bound at δ = 1/n². None: the bound does not apply.
         All rows have the same flip probability α. path: of the figure.
     """
     panels = []

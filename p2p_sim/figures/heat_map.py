@@ -20,12 +20,12 @@ MOST_PRINTED = 60
 
 
 def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, *, title: str, note: str, path: Path) -> None:
-    """Draw a column as colours over two axes. If there are at most 60 cells, each cell also shows its value, with ±
-    half the width of its 95% interval if the table has intervals.
+    """Draw a column as colours over two axes. If there are at most 60 cells, each cell also shows its value. If the
+    table has intervals, ± half the width of the 95% interval follows.
 
     Args:
-        table: one row for each point, at most one for each pair of values of x and y; the ends of the intervals are in
-        the columns heat + "_low" and heat + "_high". x, y: columns along the axes, numbers or text; their values are
+        table: one row for each point, at most one for each pair of values of x and y. The columns heat + "_low" and
+        heat + "_high" have the ends of the intervals. x, y: columns along the axes, numbers or text. Their values are
         evenly spaced, in the order of the table. heat: the column of numbers that colours show. title: above the axes.
         note: text for the caption with the parameters that are held fixed. path: of the figure's file.
     """
@@ -58,8 +58,8 @@ def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, *, title: str, not
 
 
 def _norm(grid: NDArray[np.float64], logarithmic: bool) -> Normalize:
-    """The colour scale from the smallest finite value of `grid` to the largest; if these are equal, the scale ends
-    slightly above this value.
+    """The colour scale from the smallest to the largest finite value of `grid`. If these are equal, the scale ends
+    slightly higher.
     """
     finite = grid[np.isfinite(grid)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
@@ -93,13 +93,13 @@ def _write(axes: Axes, grid: NDArray[np.float64], half: NDArray[np.float64], nor
 
 
 def _caption(table: pd.DataFrame, heat: str, half: NDArray[np.float64], printed: bool, note: str) -> str:
-    """The caption: the note, the number of replicates, and what the intervals are. If the column is an ε, the caption
-    says that ε is the largest over the replicates, instead of what the intervals are.
+    """The caption: the note, the number of replicates, and what the intervals are. For an ε, the caption says instead
+    that ε is the largest over the replicates.
 
     Args:
-        table: one row for each point. heat: the column that is drawn. half: half the width of each cell's interval, NaN
-        where there is none. printed: whether the intervals are written in the cells. note: text with the parameters
-        that are held fixed.
+        table: one row for each point. heat: the column that is drawn. half: half the width of each cell's interval;
+        NaN: no interval. printed: whether the intervals are written in the cells. note: text with the parameters that
+        are held fixed.
     """
     if is_privacy(heat):
         last = "ε is the worst over replicates"

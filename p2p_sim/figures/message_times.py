@@ -1,6 +1,6 @@
-"""Figures of a network: when messages arrived, when users got labels and submitted them, and how the load was shared.
+"""Figures of a network: when messages arrived, when users got and submitted labels, and how the load was shared.
 
-In each function `path` is the figure's file, whose ending decides the format, and `note` is a text that names the run.
+In each function, `path` is the figure's file; the ending decides the format. `note` is a text that names the run.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,8 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 LINES = ("-", "--", ":")
 TAIL = 0.025
-"""Largest probability that an interval lies below the value that it should cover, and likewise that it lies above."""
+"""Largest probability that an interval lies below the value that it should cover. The largest probability to lie above
+is the same."""
 MOST_LINES = 40
 """Largest number of clusters that get lines of their own."""
 MOST_INTERVALS = 200
@@ -66,18 +67,18 @@ def plot_coverage(
     answered_s: Floats, submitted_s: Floats, cluster_offsets: Counts, sampling_rate: float | None,
     *, deadline_s: float | None, path: Path, note: str,
 ) -> None:  # fmt: skip
-    """Draw two shares of users against time: those who got the label that they had asked a peer for, and those whose
-    submission the learner took. Up to 40 clusters also have lines of their own; θ is a dotted level.
+    """Draw two shares of users against time. One is the share who got the label that they had asked a peer for. The
+    other is the share whose submission the learner took. Up to 40 clusters also have lines. A dotted line shows θ.
 
     Args:
         answered_s, submitted_s: (n,) seconds at which each of n users was answered, and at which her submission was
         taken; infinity: never. cluster_offsets: (C+1,) first user of each of C clusters; cluster c holds users
-        offsets[c]..offsets[c+1]-1. sampling_rate: θ, the probability that a user submits; None: no level is drawn.
+        offsets[c]..offsets[c+1]-1. sampling_rate: θ, the probability that a user submits; None: no dotted line.
         deadline_s: when the learner stops taking submissions, in seconds, or None. path: of the figure; it ends in
         .png, .pdf or .svg. note: the caption, which names the run.
     """
     with drawing(path, 7.6, 4.8, note=note) as (_, [axes]):
-        # each share is a share of all users; the users who are never served keep the end of a line below 1
+        # all shares are of all users; users who are never served keep the end of a line below 1
         both = np.concatenate([answered_s, submitted_s])
         came, users = np.sort(submitted_s[np.isfinite(submitted_s)]), submitted_s.size
         end = float(both[np.isfinite(both)].max(initial=0.0)) * 1.03 or 1.0
@@ -107,12 +108,11 @@ def plot_coverage(
 
 
 def plot_load(handled: Counts, answers: Counts, path: Path, note: str) -> None:
-    """Draw, for each number k, the share of users who sent or received at least k messages, and the share who gave at
-    least k answers.
+    """Draw two shares of users for each number k: who handled at least k messages, and who gave at least k answers.
 
     Args:
-        handled: (n,) messages that each of n users sent or received. answers: (n,) replies that she gave. path: of the
-        figure; it ends in .png, .pdf or .svg. note: the caption, which names the run.
+        handled: (n,) messages that each of n users sent or received. answers: (n,) replies that each user gave. path:
+        of the figure; it ends in .png, .pdf or .svg. note: the caption, which names the run.
     """
     with drawing(path, note=note) as (_, [axes]):
         # a heavy tail: the busiest user handled at least ten times as many messages as the median user
@@ -139,21 +139,20 @@ def plot_load(handled: Counts, answers: Counts, path: Path, note: str) -> None:
 
 
 def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path: Path, note: str) -> None:
-    """Draw, for each cluster, the share of its users whose submission the learner took, against the cluster's size. Two
-    horizontal lines are drawn as well: θ, and the share among all users. Up to 200 clusters have exact 95%
-    (Clopper-Pearson) intervals of the probability that a user's submission arrives.
+    """Draw the share of each cluster's users whose submission the learner took, against the cluster's size. Horizontal
+    lines show θ and the share among all users. Up to 200 clusters have exact 95% (Clopper-Pearson) intervals of the
+    probability that a user's submission arrives.
 
-    The title says how many clusters' intervals miss θ. It also says how many would miss θ on average in two cases. In
-    one case each user's submission arrives with probability θ; in the other its probability is the share measured among
-    all users.
+    The title says how many clusters' intervals miss θ. The title also says how many would miss θ on average in two
+    cases. In the first case, a user's submission arrives with probability θ; in the second, with the share among all
+    users.
 
     Args:
         sizes: (C,) number of users of each of C clusters. submissions: (C,) number of submissions that the learner took
         from each cluster. sampling_rate: θ, the probability that a user submits. path: of the figure. note: the
         caption, which names the run.
     """
-    # the exact interval of each cluster's rate, the number of intervals that miss θ, and the number that miss the rate
-    # of all users
+    # missed: how many clusters' exact intervals miss θ; missed_whole: how many miss the rate of all users
     bounds = [clopper_pearson(int(hits), int(n), TAIL) for hits, n in zip(submissions, sizes, strict=True)]
     low, high = np.array([b.lower for b in bounds]), np.array([b.upper for b in bounds])
     rate, whole = submissions / sizes, float(submissions.sum() / sizes.sum())
@@ -177,7 +176,7 @@ def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path
                 label="one cluster (too many to draw their exact 95% intervals)",
             )  # fmt: skip
         axes.axhline(sampling_rate, color=GREY, linestyle="--", label=f"sampling rate θ = {sampling_rate:g}")
-        misses = f"{missed_whole} miss it; {of_whole} expected if all clusters have it"
+        misses = f"{missed_whole} intervals miss this rate; {of_whole} expected if all clusters have it"
         text = f"effective rate of all users, {whole:.4g}: {misses}"
         axes.axhline(whole, color=COLOURS[1], linestyle="-.", label=text)
         axes.margins(y=0.15)
@@ -200,9 +199,7 @@ def _whole_numbers(axes: Axes, logarithmic: bool) -> None:
 
 
 def _spread(sizes: Counts) -> Floats:
-    """The clusters' sizes as places along x. Clusters of equal size are moved apart a little, so that no mark hides
-    another.
-    """
+    """The clusters' sizes as places along x. Clusters of equal size are moved apart a little."""
     groups = pd.Series(sizes).groupby(sizes)
     rank = groups.cumcount().to_numpy() - 0.5 * (groups.transform("size").to_numpy() - 1)
     gap = 0.006 * max(float(sizes.max() - sizes.min()), 0.2 * float(sizes.max()))
@@ -228,7 +225,7 @@ def _decades(times: Floats) -> bool:
 
 
 def _time_axis(axes: Axes, times: Floats) -> None:
-    """Set the x axis for times in seconds. It is logarithmic if the times spread over more than two decades."""
+    """Set the x axis for times in seconds. The axis is logarithmic if the times spread over more than two decades."""
     if _decades(times):
         axes.set_xscale("log")
         powers_of_ten(axes.xaxis)
@@ -238,11 +235,11 @@ def _time_axis(axes: Axes, times: Floats) -> None:
 
 
 def _bins(axes: Axes, times: Floats) -> tuple[Floats, float]:
-    """The edges of a histogram's bins, in seconds, and the height that one message adds to its bin. Also labels both
-    axes.
+    """The edges of a histogram's bins, in seconds, and the height that one message adds to its bin. The axes get
+    labels.
 
-    If the times spread over more than two decades, the bins are tenths of a decade and the height is 1, a count. Else
-    the bins have equal widths, and the height is 1 divided by the width, in messages per second.
+    If the times spread over more than two decades, a bin is a tenth of a decade and the height is 1. Otherwise the bins
+    have equal widths, and the height is 1 divided by the width, in messages per second.
 
     Args:
         axes: to label. times: delivery times of the messages, seconds.
@@ -261,7 +258,7 @@ def _bins(axes: Axes, times: Floats) -> tuple[Floats, float]:
 
 
 def _deadline(axes: Axes, deadline_s: float | None) -> None:
-    """Draw a vertical line at a deadline; draw nothing if the deadline is None."""
+    """Draw a vertical line at a deadline. None: there is no deadline, and nothing is drawn."""
     if deadline_s is not None:
         axes.axvline(deadline_s, color="black", linestyle="-.", linewidth=1.0, label=f"deadline, {deadline_s:g} s")
 

@@ -20,25 +20,25 @@ REFERENCES = {
     "half_l1": "nonprivate_half_l1",
     "cells": "nonprivate_cells",
 }
-"""For a measured column, the column with the same measure of the same learner without privacy: its reference."""
+"""For a measured column, the column with the same learner's value without privacy: the reference."""
 BASELINES = {
     "error_rate": "majority_error_rate",
     "accuracy": "majority_accuracy",
     "excess_risk": "constant_excess_risk",
     "squared_error": "constant_squared_error",
 }
-"""For a measured column, the column with the same measure of a prediction without features: its baseline. Such a
-prediction is always the majority class or the best constant."""
+"""For a measured column, the column with the value of a prediction without features: the baseline. Such a prediction is
+always the majority class or the best constant."""
 
 
 @dataclass(frozen=True)
 class View:
     """The columns of a table of points that a figure shows.
 
-    x, y: columns along the axes; y holds numbers. group: columns; each combination of their values has a line. facet: a
-    column; each of its values has a panel. along: a swept key whose values are written at the marks of a line; it is
-    given if x is not a swept key. log_x, log_y: whether the axis is logarithmic; None: it is logarithmic if all values
-    lie above 0 and spread over more than a decade.
+    x, y: columns along the axes; y holds numbers. group: columns; each combination of values makes a line. facet: a
+    column; each value makes a panel. along: a swept key whose values are written at the marks of a line; given if x is
+    not a swept key. log_x, log_y: whether the axis is logarithmic. None: it is logarithmic if all values lie above 0
+    and spread over more than a decade.
     """
 
     x: str
@@ -52,7 +52,7 @@ class View:
 
 @dataclass(frozen=True)
 class Series:
-    """One line: its label, its points, and its index among the groups, from which its colour and marker follow."""
+    """One line. label: its text in the legend. index: decides colour and marker. points: one row for each point."""
 
     label: str
     index: int
@@ -65,13 +65,13 @@ def is_number(column: pd.Series) -> bool:
 
 
 def series(table: pd.DataFrame, group: Sequence[str], order: pd.DataFrame | None = None) -> list[Series]:
-    """The lines of a figure: one for each combination of the values of the columns `group`, with its label, its points
-    and an index, from which colour and marker follow. Without group columns there is one line without a label.
+    """The lines of a figure, one for each combination of the values of the columns `group`. Without group columns there
+    is one line without a label.
 
     Args:
         table: one row for each point; a combination without a point has no line. group: names of columns. order: a
-        table with all combinations; the index of a line is the position of its combination in this table, so that a
-        line looks the same in all panels; None: `table`.
+        table with all combinations; None: `table`. A line's index is the position of its combination in `order`. So a
+        line looks the same in all panels.
     """
     if not group:
         return [Series("", 0, table)]
@@ -98,13 +98,12 @@ def wants_log(values: pd.Series, chosen: bool | None) -> bool:
 
 
 def drawable(table: pd.DataFrame, view: View) -> tuple[pd.DataFrame, Sequence[str] | None]:
-    """The points that can be drawn, with a new column "at" that has their coordinate along x. With them come the texts
-    along x, or None if x is a number. Points whose y is not finite are left out. Points whose x is a number that is not
-    finite are left out, too.
+    """The points that can be drawn, and the texts along x (None: x is a number). The new column "at" has the coordinate
+    along x. A point is left out if y is not finite, or if x is a number that is not finite.
 
     A number is its own coordinate. A text has the coordinate 0, 1, ... of its first occurrence in the table. If x is a
-    number, the points are in the order in which a line joins them: in the order of x or, if `view.along` names a swept
-    key, in the order of this key (in the table's order if the key is a text).
+    number, a line joins the points in the order of the returned rows. This is the order of x or, if given, of the swept
+    key `view.along`. If that key is a text, the rows keep the table's order.
 
     Args:
         table: one row for each point. view: the figure's columns, of which only x, y and along matter.
@@ -120,15 +119,15 @@ def drawable(table: pd.DataFrame, view: View) -> tuple[pd.DataFrame, Sequence[st
 
 
 class Facet(NamedTuple):
-    """The points of one panel, and its heading, which is empty in a figure of a single panel."""
+    """The points of one panel, and its heading. The heading is empty if no column makes panels."""
 
     heading: str
     points: pd.DataFrame
 
 
 def facets_of(table: pd.DataFrame, drawn: pd.DataFrame, view: View) -> list[Facet]:
-    """The panels of a figure, each with its heading and its points: one panel for each value of the column
-    `view.facet`. Without such a column, there is one panel with all points and an empty heading.
+    """The panels of a figure: one panel for each value of the column `view.facet`. Without such a column, there is one
+    panel with all points and an empty heading.
 
     Args:
         table: all points, whose values give the panels. drawn: the points that can be drawn. view: the figure's
@@ -141,12 +140,12 @@ def facets_of(table: pd.DataFrame, drawn: pd.DataFrame, view: View) -> list[Face
 
 
 def apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:
-    """The lines, each with its points moved sideways by a different amount. So points of different lines at the same
-    text along x stand side by side.
+    """The lines, with the points of each line moved sideways by a different amount. So points of different lines at the
+    same text along x stand side by side.
 
     Args:
-        lines: the lines with their points, whose coordinate along x is in the column "at". places: the texts along x;
-        None: x is a number, and no point is moved.
+        lines: the lines; their points have the coordinate along x in the column "at". places: the texts along x; None:
+        x is a number, and no point is moved.
     """
     if places is None or not lines:
         return lines
@@ -158,9 +157,8 @@ def apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:
 
 
 def reference_text(y: str) -> str:
-    """The legend's text for the grey reference line of a figure, which shows the same measure without privacy. For the
-    columns "half_l1" and "cells", which describe a released density (a histogram of the users' features), the text is
-    "the same cells without noise"; for all other measures the text is "the same learner without privacy".
+    """The legend's text for the grey reference line of a figure, which shows the same measure without privacy. The
+    columns "half_l1" and "cells" describe a released density (a histogram of the users' features), not a learner.
 
     Args:
         y: the column along the vertical axis.
@@ -169,8 +167,8 @@ def reference_text(y: str) -> str:
 
 
 def baseline_text(y: str) -> str:
-    """The legend's text for the baseline of a figure, a prediction without features: "the best constant" if y is an
-    excess risk or a squared error, else "always saying the majority class".
+    """The legend's text for the baseline of a figure, a prediction without features. For an excess risk or a squared
+    error, the baseline is the best constant, else the majority class.
 
     Args:
         y: the column along the vertical axis.
@@ -179,10 +177,10 @@ def baseline_text(y: str) -> str:
 
 
 class ReferenceLines(NamedTuple):
-    """The learner without privacy in one panel: one level for all x, or lines if its value differs between points.
+    """The learner without privacy in one panel: one level for all x, or lines if points differ.
 
-    column: the table's column with this learner's values. level: one row of the table, which has the level and its
-    interval; None if there are lines. lines: the lines; empty if there is a level.
+    column: the table's column with this learner's values. level: one row of the table, with the level and its interval;
+    None: there are lines. lines: the lines; empty if there is a level.
     """
 
     column: str
@@ -191,9 +189,9 @@ class ReferenceLines(NamedTuple):
 
 
 def reference_of(part: pd.DataFrame, view: View) -> ReferenceLines | None:
-    """The learner without privacy in one panel. It is one level if this learner's value is the same at all points; else
-    it is one line, or a line for each group if the value differs between groups at the same x. None if y has no such
-    reference, or if the reference was not measured at every point.
+    """The learner without privacy in one panel. Equal values at all points give one level. Other values give one line,
+    or a line for each group if groups differ at the same x. None if y has no such reference, or if the reference was
+    not measured at every point.
 
     Args:
         part: points of the panel, one row each, with their coordinate along x in the column "at". view: the figure's
@@ -213,10 +211,9 @@ def reference_of(part: pd.DataFrame, view: View) -> ReferenceLines | None:
 
 
 def baseline_of(part: pd.DataFrame, view: View) -> float | pd.Series | None:
-    """The value, in the measure along y, of a prediction without features, such as the majority class, in one panel.
-    The result is one number if this value differs between points by at most a fiftieth of the largest; else it is the
-    mean at each coordinate along x, with these coordinates as index. None if y has no such baseline, or if the baseline
-    is not known at every point.
+    """The value of a prediction without features, such as the majority class, in one panel. The result is one number if
+    the values differ between points by at most a fiftieth of the largest. Otherwise it is the mean at each coordinate
+    along x, with these coordinates as index. None if y has no baseline, or if the baseline is not known at every point.
 
     Args:
         part: points of the panel, one row each, with their coordinate along x in the column "at". view: the figure's
@@ -250,12 +247,12 @@ def count_range(counts: pd.Series, noun: str) -> str:
 
 
 def caption(table: pd.DataFrame, drawn: pd.DataFrame, view: View, note: str) -> str:
-    """A figure's caption: the note, the number of replicates, what the intervals are, that an ε is the largest over
-    replicates, and how many points are not drawn.
+    """A figure's caption: the note, the number of replicates, what the intervals are, and how many points are not
+    drawn. For an ε, the caption says that ε is the largest over replicates.
 
     Args:
-        table: all points, one row each. drawn: those that can be drawn. view: the figure's columns. note: text with the
-        parameters that are held fixed.
+        table: all points, one row each. drawn: the points that can be drawn. view: the figure's columns. note: text
+        with the parameters that are held fixed.
     """
     parts = [note, replicates_text(table)]
     if not is_privacy(view.y):

@@ -25,11 +25,13 @@ STATEMENTS = (
 
 
 def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
-    """Draw the quality of one result against every ε that somebody could state for it: the ε of the worst cluster, the
-    ε against a coalition, the ε that formulas of the clustering paper (Esfandiari et al.) give, and ε₀, which counts
-    only the noise on a label. The quality is excess risk if the law of the data is known, and else accuracy. If a
-    density (a histogram of the users' features) is released, its quality is half its L1 error or, if that is unknown,
-    its number of cells. All marks have the same height.
+    """Draw the quality of one result against every ε that somebody could state for it. Examples are the ε of the worst
+    cluster, the ε against a coalition, and the ε by a formula of the clustering paper (Esfandiari et al.). Another
+    example is ε₀, which counts only the noise on a label. All marks have the same height.
+
+    The quality is excess risk if the law of the data (their distribution) is known, else accuracy. For a released
+    density (a histogram of the users' features), the quality is half the L1 error. If this error is unknown, the
+    quality is the number of cells.
 
     Args:
         rows: result rows of a single scenario, one for each replicate. title: the scenario's name. path: of the figure.
@@ -41,9 +43,7 @@ def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
 
 
 def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
-    """Draw the quality of one result against every ε that somebody could state for it, on axes without title and
-    legend. The quality is accuracy, excess risk, or a density's error or number of cells. The values of ε are, for
-    example, the ε of the worst cluster, the ε against a coalition, and ε₀ of the noisy label.
+    """Draw the figure of `plot_privacy_utility` on given axes, without title and legend.
 
     Args:
         axes: to draw on. rows: result rows of a single scenario, one for each replicate, as data frame.
@@ -61,7 +61,7 @@ def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
         mean = float(rows[column].astype(float).mean())
         level, text = (mean, "best constant") if measure.excess else (1.0 - mean, "always saying the majority class")
         axes.axhline(level, color=GREY, linestyle=":", linewidth=1.0, label=f"{text}: {level:.3f}")
-    # the same value at every ε that one could state for it, joined by a line
+    # the same quality at every ε that one could state, joined by a line
     stated = statements(rows)
     low, high = _ends(value)
     for index, (text, epsilon) in enumerate(stated.items()):
@@ -95,7 +95,7 @@ class _Measure(NamedTuple):
     """The quality of the model in each replicate.
 
     values: with privacy. references: without privacy. label: label of the axis. excess: whether the quality is excess
-    risk, which is compared with the excess risk of the best constant prediction.
+    risk. Excess risk is compared with the excess risk of the best constant prediction.
     """
 
     values: pd.Series
@@ -105,9 +105,8 @@ class _Measure(NamedTuple):
 
 
 def _measure(rows: pd.DataFrame) -> _Measure:
-    """The quality in each replicate, with and without privacy, and the label of its axis. The quality is excess risk if
-    the rows have it (the law of the data is known), else accuracy on the holdout; for a density, half its L1 error or
-    else its number of cells.
+    """The quality in each replicate, with and without privacy, and the label of its axis. `plot_privacy_utility`
+    explains the kinds of quality.
 
     Args:
         rows: result rows of one scenario, one for each replicate.
@@ -122,10 +121,9 @@ def _measure(rows: pd.DataFrame) -> _Measure:
 
 
 def statements(rows: pd.DataFrame) -> dict[str, float]:
-    """Every ε that could be stated for one scenario's result: a dict whose keys are texts that say which ε it is.
+    """Every ε that could be stated for one scenario's result, with a text that names the ε as its key.
 
-    Examples are the certified ε, a bound of the clustering paper, and ε₀ of the noisy label. Each is the largest over
-    the replicates. An ε that is 0, infinite, or missing in a row is left out.
+    Each ε is the largest over the replicates. An ε that is 0, infinite, or missing in a row is left out.
 
     Args:
         rows: result rows of one scenario, one for each replicate.
@@ -141,25 +139,24 @@ def statements(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def _ends(mean: Mean) -> tuple[float, float]:
-    """The lower and upper end of the confidence interval of a mean over replicates; both are the mean itself if there
-    is a single replicate, which has no interval.
+    """The lower and upper end of the confidence interval of a mean over replicates. A single replicate has no interval:
+    both ends are then the mean itself.
     """
     return (mean.low, mean.high) if mean.replicates > 1 else (mean.value, mean.value)
 
 
 def plot_search(trials: pd.DataFrame, column: str, *, more: bool, least_epsilon: bool, title: str, path: Path) -> None:
     """Draw the trials of a search for settings in two panels. The first shows the value of each trial in its order,
-    with the best so far. The second shows the scores against ε, with a line through the trials that no other trial
-    beats in both score and ε.
+    with the best so far. The second shows the scores against ε. A line joins the trials that no other trial beats in
+    both score and ε.
 
     Args:
-        trials: one row for each trial, with its number (trial), state ("finished" if all replicates ran), largest ε
-        over replicates (epsilon_upper), whether it meets the goal (meets_goal), which data the search looked at (look:
-        "public", "released", "curator" or "oracle"), and its mean score. A search with the look "oracle" saw true
-        labels, and its ε does not cover this.
-        column: name of the score's column. more: whether a higher score is better. least_epsilon: whether the search is
-        for the smallest ε; the first panel then shows ε; otherwise the search is for the best score. title: the goal.
-        path: of the figure.
+        trials: one row for each trial. The column trial is its number. state is "finished" if all replicates ran.
+        epsilon_upper is the largest ε over replicates. meets_goal says whether the trial meets the goal. look names the
+        data that the search used: "public", "released", "curator" or "oracle". With "oracle" the search saw true
+        labels, and no ε covers this. column: name of the column with the mean score. more: whether a higher score is
+        better. least_epsilon: whether the search is for the smallest ε, which the first panel then shows. Otherwise the
+        search is for the best score. title: the goal. path: of the figure.
     """
     look = str(trials["look"].iloc[0])
     note = {"oracle": "This search looked at true labels, which no ε here counts."}.get(look, f"Look: {look}.")
@@ -172,8 +169,8 @@ def draw_progress(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> 
     """Draw every trial's value in a column, and the best so far among the trials that meet the goal.
 
     Args:
-        axes: to draw on. trials: one row for each trial, with its number (trial) and whether it meets the goal
-        (meets_goal). column: name of the values' column. more: whether a higher value is better.
+        axes: to draw on. trials: one row for each trial, with the columns trial (its number) and meets_goal. column:
+        name of the values' column. more: whether a higher value is better.
     """
     meets = trials["meets_goal"].to_numpy(bool)
     values = trials[column].to_numpy(float)
@@ -190,10 +187,11 @@ def draw_progress(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> 
 
 def draw_front(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> None:
     """Draw the finished trials' scores against ε, and a line through the trials that no other beats in score and ε.
+    Trials without a finite ε are left out.
 
     Args:
-        axes: to draw on. trials: one row for each trial, with its state and its largest ε over replicates
-        (epsilon_upper). column: name of the score's column. more: whether a higher score is better.
+        axes: to draw on. trials: one row for each trial, with the columns state and epsilon_upper (largest ε over
+        replicates). column: name of the score's column. more: whether a higher score is better.
     """
     finished = trials[trials["state"] == "finished"]
     finished = finished[np.isfinite(finished["epsilon_upper"].astype(float))]
@@ -208,12 +206,12 @@ def draw_front(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> Non
 def front(epsilon: np.ndarray, values: np.ndarray, more: bool) -> list[int]:
     """Indices of the points that no other point beats in both ε and value, in ascending order of ε.
 
-    A smaller ε is better. A higher value is better if `more` is true, else a smaller one.
+    A smaller ε is better. A higher value is better if `more` is true, else a smaller value.
 
     >>> front(np.array([0.2, 0.1, 0.3]), np.array([0.8, 0.7, 0.6]), True)
     [1, 0]
     """
-    # by ascending ε, the points whose value is better than the values of all points before them
+    # by ascending ε, a point is kept if its value is better than all values before
     signed = -values if more else values
     order = np.lexsort((signed, epsilon))
     before = np.minimum.accumulate(np.append(np.inf, signed[order]))[:-1]

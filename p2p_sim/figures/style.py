@@ -52,12 +52,12 @@ def drawing(
     path: Path, width: float = 7.2, height: float = 4.4, *, panels: int = 1, columns: int = 3, title: str = "",
     note: str = "", shared: bool = False, widths: Sequence[float] | None = None,
 ) -> Iterator[tuple["Figure", list["Axes"]]]:  # fmt: skip
-    """A context with a new figure and the list of its panels' axes; the figure is written to a file at the end.
+    """A context with a new figure and the list of its panels' axes. The figure is written to a file at the end.
 
     Args:
         path: the file's path, whose ending decides the format. width, height: of the figure, in inches. panels: number
-        of panels. columns: largest number of panels in a row. title: text above all panels. note: text below them.
-        shared: whether panels share their scales. widths: relative widths of the columns; None: equal.
+        of panels. columns: largest number of panels in a row. title: text above the panels. note: text below the
+        panels. shared: whether panels share their scales. widths: relative widths of the columns; None: equal.
     """
     from matplotlib import rc_context
 
@@ -80,9 +80,7 @@ def drawing(
 
 @contextmanager
 def on_axes(existing: "Axes | None") -> Iterator["Axes"]:
-    """A context with axes to draw on: `existing` or, if that is None, those of a new pyplot figure, which notebooks
-    show.
-    """
+    """A context with axes to draw on: `existing` or, if None, the axes of a new pyplot figure, which notebooks show."""
     from matplotlib import pyplot, rc_context
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.text import Text
@@ -92,7 +90,7 @@ def on_axes(existing: "Axes | None") -> Iterator["Axes"]:
             yield existing
         return
 
-    # made before the settings below because pyplot may choose a backend; the pads, in inches, are the only margin
+    # pyplot may choose a backend, so the figure comes before the settings; the pads (inches) are the only margin
     figure = pyplot.figure(figsize=(7.2, 4.4), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08))
     with rc_context({**RC, "text.parse_math": True}):
         axes = figure.subplots()
@@ -103,9 +101,8 @@ def on_axes(existing: "Axes | None") -> Iterator["Axes"]:
 
 @contextmanager
 def _literal(*texts: "Text") -> Iterator[None]:
-    """A context in which a dollar sign in the given texts of a figure is a plain character. What is written into them
-    inside the context stays plain. Once the context has ended, new texts are read as mathematics between dollar signs
-    again, if they were before.
+    """A context in which a dollar sign in the given texts of a figure is a plain character. Text written inside the
+    context stays plain. Afterwards, text between dollar signs is mathematics again, if it was before.
     """
     before = [(text.get_text(), text.get_parse_math()) for text in texts]
     for text in texts:
@@ -120,13 +117,13 @@ def _literal(*texts: "Text") -> Iterator[None]:
 
 
 def inches(axes: "Axes") -> tuple[float, float]:
-    """The width and height of axes in inches, in the layout so far; drawing the figure may still change them."""
+    """The width and height of axes in inches, in the layout so far. Both may still change when the figure is drawn."""
     figure, size = cast("Figure", axes.get_figure(root=True)), axes.get_window_extent()
     return size.width / figure.dpi, size.height / figure.dpi
 
 
 def legend_inside(axes: "Axes") -> None:
-    """Draw a legend on the axes, with labels wrapped to the width of the axes; none if nothing drawn has a label."""
+    """Draw a legend on the axes, with labels wrapped to the width of the axes. Without labels, nothing is drawn."""
     handles, labels = axes.get_legend_handles_labels()
     if labels:
         fitting = [textwrap.fill(label, max(12, int(11 * inches(axes)[0]))) for label in labels]
@@ -134,17 +131,15 @@ def legend_inside(axes: "Axes") -> None:
 
 
 def legend_below(figure: "Figure", grid: Sequence["Axes"], note: str, columns: int = 3, size: float = 9) -> None:
-    """Draw one legend below the panels `grid`, with each label once, in `columns` columns. `note` is its title, and
-    `size` the font size in points.
+    """Draw one legend below the panels `grid`, with each label once, in `columns` columns. note: the title. size: font
+    size in points.
     """
     title = textwrap.fill(note, int(15 * figure.get_figwidth()))
     _one_legend(figure, grid, title, loc="outside lower left", fontsize=size, ncols=columns)
 
 
 def legend_beside(figure: "Figure", grid: Sequence["Axes"], note: str) -> None:
-    """Draw one legend for the panels `grid` in the empty place after them, with each label once and `note` as its
-    title.
-    """
+    """Draw one legend in the empty place after the panels `grid`, with each label once. note: the legend's title."""
     empty = figure.axes[len(grid)]
     width = figure.get_figwidth() / empty.get_gridspec().ncols  # type: ignore[union-attr]
     _one_legend(empty, grid, textwrap.fill(note, int(12 * width)), loc="center left", fontsize=9)
@@ -163,15 +158,13 @@ def _one_legend(target: "Figure | Axes", grid: Sequence["Axes"], title: str, **l
 
 
 def save(figure: "Figure", path: Path) -> None:
-    """Write a figure to a file without the time of writing, so that the same figure always gives the same file."""
+    """Write a figure to a file without the time of writing. So the same figure always gives the same file."""
     drop = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     figure.savefig(path, metadata=drop.get(path.suffix))
 
 
 def powers_of_ten(axis: "Axis") -> None:
-    """Label the ticks of a logarithmic axis with powers of ten. The exponents are superscript characters because texts
-    are not parsed as mathematics.
-    """
+    """Label the ticks of a logarithmic axis with powers of ten. Exponents are superscript characters."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     axis.set_major_formatter(FuncFormatter(lambda x, _: "10" + str(round(math.log10(x))).translate(RAISED)))
@@ -182,8 +175,8 @@ def plain_log_ticks(axis: "Axis", low: float, high: float, room: float = math.in
     """Label the ticks of a logarithmic axis with plain numbers.
 
     Args:
-        axis: the axis. low, high: ends of the range that it shows, both above 0. room: length of the axis in inches;
-        fewer ticks are set if their numbers would overlap.
+        axis: the axis. low, high: ends of the axis's range, both above 0. room: length of the axis in inches. Fewer
+        ticks are set if their numbers would overlap.
     """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 

@@ -40,25 +40,26 @@ STYLES = ("-", "--", ":")
 MOST_SERIES = len(COLOURS) * len(STYLES)
 MOST_FACETS = 12
 SIDES = ((5, 4, "left", "bottom"), (5, -4, "left", "top"), (-5, 4, "right", "bottom"), (-5, -4, "right", "top"))
-"""Possible places for the text at a mark: the distances from the mark to the right and up, in points, and the corner of
-the text that lies at this place."""
+"""Possible places for the text at a mark. The first two numbers are the distances from the mark to the right and up, in
+points. Then comes the corner of the text that lies at this place."""
 
 
 def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Path) -> None:
     """Draw one column of a table of points against another as lines with 95% intervals, in one or several panels.
 
-    Points that cannot be drawn because x or y is not finite are counted in the caption. If y is a measure of quality,
-    such as accuracy, the same learner without privacy is drawn in grey.
+    The caption counts the points that are not drawn because x or y is not finite. If y is a measure of quality, such as
+    accuracy, the same learner without privacy is drawn in grey.
 
     Args:
-        table: one row for each combination of the swept values, with means over replicates and, in the columns "_low"
-        and "_high", the ends of their 95% intervals. view: the columns along x and y, the columns whose values make
-        lines (group) and panels (facet), and the swept key whose values are written beside the marks (along). title:
-        above the panels. note: text for the caption with the parameters that are held fixed. path: the figure's file.
+        table: one row for each combination of the swept values, with means over replicates. The columns that end in
+        "_low" and "_high" have the ends of the 95% intervals. view: the columns along x and y. The values of `group`
+        make lines; the values of `facet` make panels. The values of the swept key `along` are written beside the marks.
+        title: above the panels. note: text for the caption with the parameters that are held fixed. path: the figure's
+        file.
     """
     drawn, names = drawable(table, view)
     panels = facets_of(table, drawn, view)
-    # rows of three panels; four panels are two by two
+    # a row has three panels; four panels are two by two
     columns = 2 if len(panels) == 4 else min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     width, height = (7.2, 4.8) if len(panels) == 1 else (max(7.2, 3.6 * columns), 3.0 * rows + 1.6)
@@ -78,17 +79,16 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
 def _label_axes(
     figure: "Figure", grid: Sequence[Axes], table: pd.DataFrame, drawn: pd.DataFrame, view: View, *, columns: int
 ) -> str:
-    """Label x below the lowest panels, and y once. If there are several panels and x's long name has more than 40
-    characters, the panels get x's short name. The long name is then returned for the caption; otherwise the returned
-    text is empty.
+    """Label x below the lowest panels, and y once. Return a text for the caption: the long name of x if the panels get
+    the short name, else an empty text. Several panels get the short name if the long name has more than 40 characters.
 
     Args:
-        figure, grid: the figure and its panels' axes. table: all points. drawn: those that can be drawn. view: the
+        figure, grid: the figure and its panels' axes. table: all points. drawn: the points that can be drawn. view: the
         figure's columns x and y, and whether their axes are logarithmic. columns: number of panels in a row.
     """
     width, height = figure.get_size_inches()
     x_text, y_text, note = long(view.x, table), long(view.y, table) + _scale_text(drawn, view.y, view.log_y), ""
-    if len(grid) > 1 and len(x_text) > 40:  # no room under a panel: symbol there, words in the caption
+    if len(grid) > 1 and len(x_text) > 40:  # a panel has no room for the long name; the caption has room
         x_text, note = short(view.x), f"; along x: {x_text}"
     for axes in grid[-columns:]:
         axes.set_xlabel(wrapped(x_text + _scale_text(drawn, view.x, view.log_x), width / columns))
@@ -101,8 +101,8 @@ def _label_axes(
 
 
 def _marks(view: View) -> str:
-    """The end of a caption, which names the swept key whose values are written beside the marks (`view.along`); empty
-    if no values are written there.
+    """The end of a caption, which names the swept key whose values are written beside the marks (`view.along`). Without
+    a key, it is empty.
     """
     return f"; numbers at the marks: {short(view.along)}" if view.along else ""
 
@@ -113,12 +113,12 @@ def draw_lines(axes: Axes, table: pd.DataFrame, view: View, held: str = "") -> s
 
     Args:
         axes: to draw on. table: one row for each point, with means and the ends of their intervals. view: the columns
-        along x and y, the columns whose values make lines (group), and the swept key whose values are written beside
-        the marks (along), if any. held: text for the caption with the parameters that all points share.
+        along x and y. The values of `group` make lines. The values of the swept key `along`, if given, are written
+        beside the marks. held: text for the caption with the parameters that all points share.
 
     Returns:
-        The caption, which says what the intervals are, that an ε is the largest over replicates, and how many points
-        could not be drawn.
+        The caption, which says what the intervals are and how many points could not be drawn. For an ε, it says that ε
+        is the largest over replicates.
     """
     drawn, names = drawable(table, view)
     _draw_panel(axes, drawn, drawn, view, names=names)
@@ -134,19 +134,17 @@ def draw_lines(axes: Axes, table: pd.DataFrame, view: View, held: str = "") -> s
 
 
 def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | None) -> None:
-    """Draw one line with its 95% intervals. The intervals are a band if x is a number, the points are joined in the
-    order of x, and there are at least three points. Otherwise they are error bars.
+    """Draw one line with its 95% intervals as a band. Lines along a text or `view.along`, and lines of fewer than three
+    points, have error bars instead.
 
     Args:
-        axes: to draw on. line: the line's label, its points (one row each, with the coordinate along x in the column
-        "at"), and the index from which its colour and marker follow. view: the figure's columns, of which only y and
-        along matter. places: the texts along x; None: x is a number.
+        axes: to draw on. line: its points are one row each, with the coordinate along x in the column "at". view: the
+        figure's columns, of which only y and along matter. places: the texts along x; None: x is a number.
     """
     colour, marker = COLOURS[line.index % len(COLOURS)], MARKERS[line.index % len(MARKERS)]
     style = STYLES[line.index // len(COLOURS) % len(STYLES)]
     part = line.points
-    # the points that have an interval; error bars are drawn unless the line has at least three points along a numeric
-    # axis
+    # the points that have an interval
     bounded = part[np.isfinite(part[view.y + LOW])] if view.y + LOW in part else part.iloc[:0]
     bars = places is not None or view.along is not None or len(part) < 3
     if len(bounded) and bars:
@@ -163,9 +161,9 @@ def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | No
 
 
 def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
-    """Draw, in grey, the value that the same learner reaches without privacy, if it was measured at all points of the
-    panel. A value that is the same at all points is drawn as a dashed level, with its 95% interval as a band; values
-    that differ are drawn as one or several dashed lines with bands.
+    """Draw, in grey, the value that the same learner reaches without privacy. Nothing is drawn unless the value was
+    measured at all points of the panel. Equal values are one dashed level, with the 95% interval as a band. Different
+    values are one or several dashed lines with bands.
 
     Args:
         axes: to draw on. part: points of the panel, one row each, with their coordinate along x in the column "at".
@@ -196,13 +194,12 @@ def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
 def _draw_panel(
     axes: Axes, part: pd.DataFrame, drawn: pd.DataFrame, view: View, *, names: Sequence[str] | None
 ) -> None:
-    """Draw the lines of one panel, with two comparisons: the same learner without privacy, and a prediction without
-    features, such as the majority class.
+    """Draw the lines of one panel. Two comparisons are drawn, too: the same learner without privacy, and a prediction
+    without features, such as the majority class.
 
     Args:
         axes: to draw on. part: points of the panel, one row each. drawn: points of all panels. view: the figure's
-        columns along x and y, and the columns whose values make lines (group). names: the texts along x; None: x is a
-        number.
+        columns. names: the texts along x; None: x is a number.
     """
     draw_reference(axes, part, view)
     # a thin line shows the value of a prediction without features: one level, or the mean of the points at each x
@@ -219,9 +216,9 @@ def scale(axes: Axes, drawn: pd.DataFrame, view: View, places: Sequence[str] | N
     """Set scales, limits and ticks of the axes to fit the points `drawn`.
 
     Args:
-        axes: to set. drawn: one row for each point, with its coordinate along x in the column "at". view: the figure's
-        columns, of which only y matters, and whether the axes are logarithmic (log_x, log_y; None: the values decide).
-        places: the texts along x; None: x is a number.
+        axes: to set. drawn: one row for each point, with its coordinate along x in the column "at". view: only y, log_x
+        and log_y matter (whether an axis is logarithmic; None: the values decide). places: the texts along x; None: x
+        is a number.
     """
     if places is not None:
         axes.set_xticks(
@@ -250,15 +247,15 @@ def scale(axes: Axes, drawn: pd.DataFrame, view: View, places: Sequence[str] | N
 
 
 def _name_marks(axes: Axes, drawn: pd.DataFrame, view: View) -> None:
-    """Write beside the marks of each line the value of the swept key `view.along`, along which the points are joined.
-    The first mark of a line also gets the key's symbol, such as "α = 0.1"; the others get the value alone.
+    """Write the value of the swept key `view.along` beside each mark of the lines. The first mark of a line also gets
+    the key's symbol, such as "α = 0.1".
 
-    A text that would cover a mark or another text, or would leave the panel, is left out. The texts at both ends of
-    each line are written first; a line with more than 12 points has texts only at its ends. Call this function last,
-    because the final layout decides which texts fit.
+    A text is left out if it would cover a mark or another text, or would leave the panel. The ends of the lines get
+    their texts first. A line with more than 12 points has texts only at its ends. Call this function last, because the
+    final layout decides which texts fit.
 
     Args:
-        axes: on which the lines are. drawn: their points, one row each. view: the figure's columns.
+        axes: with the lines. drawn: the points of the lines, one row each. view: the figure's columns.
     """
     figure, lines = cast("Figure", axes.get_figure(root=True)), series(drawn, view.group)
     figure.draw_without_rendering()
@@ -281,8 +278,8 @@ def _name_mark(
     the box around this text, or None if no side is free.
 
     Args:
-        axes: to write on. line: with its points. at: index of the mark's point in the line, from 0. view: the figure's
-        columns. covered: boxes that the text must not overlap. panel: the box in which the text must stay.
+        axes: to write on. line: the line with its points. at: index of the mark's point in the line, from 0. view: the
+        figure's columns. covered: boxes that the text must not overlap. panel: the box in which the text must stay.
     """
     x, y, along = (line.points[column].iloc[at] for column in ("at", view.y, view.along))
     text = value(along) if at else pairs([str(view.along)], [along])
@@ -338,18 +335,18 @@ def plot_fit(
     note: str,
     path: Path,
 ) -> None:
-    """Draw excess risk against x with intervals, together with formulas fitted to the points, the same learner without
-    privacy, and the floor: the excess risk that would remain with infinitely many exchanged labels.
+    """Draw excess risk against x with intervals, and formulas fitted to the points. The same learner without privacy is
+    drawn, too, and the floor. The floor is the excess risk that would remain with infinitely many exchanged labels.
 
     Args:
-        table: one row for each point. view: the columns; y is the excess risk, x a number, and no column makes panels.
-        slopes: for the label of each line ("" if there is a single line), the estimated slope of ln y against ln x.
-        fits: at most two fitted formulas, each with its value at every row of the table. A formula is a sum of terms
-        with fitted constants; the terms come from theory and depend on the flip probability α, the number of labels,
-        and the heterogeneity φ (how far users' label distributions lie from their cluster's). title: above the axes.
-        note: text for the caption with the parameters that are held fixed. path: the figure's file.
+        table: one row for each point. view: the columns. y is the excess risk, x is a number, and no column makes
+        panels. slopes: for the label of each line ("" if there is a single line), the estimated slope of ln y against
+        ln x. fits: at most two fitted formulas, each with its value at every row of the table. A formula is a sum of
+        terms from theory, with fitted constants. The terms depend on the flip probability α, the number of labels, and
+        the heterogeneity φ. φ measures how far users' label distributions lie from the cluster's. title: above the
+        axes. note: text for the caption with the parameters that are held fixed. path: the figure's file.
     """
-    # the fitted values become columns, so that each point that can be drawn keeps its fitted values
+    # as columns of the table, the fitted values stay with their points
     for fit in fits:
         table = table.assign(**{fit.name: fit.fitted})
     drawn, _ = drawable(table, view)
@@ -376,9 +373,9 @@ def plot_fit(
 
 
 def _draw_floor(axes: Axes, drawn: pd.DataFrame) -> None:
-    """Draw a line at the excess risk that would remain with infinitely many exchanged labels; this risk is computed
-    exactly (the column excess_risk_floor). Nothing is drawn if any point lacks a finite value above 0 in this column,
-    or if points with the same x have different values.
+    """Draw a line at the exact excess risk that would remain with infinitely many exchanged labels (the column
+    excess_risk_floor). Nothing is drawn if a point lacks a finite value above 0, or if points with the same x have
+    different values.
 
     Args:
         axes: to draw on. drawn: one row for each point, with its coordinate along x in the column "at".

@@ -33,20 +33,19 @@ COUNTS_TEXT = (
     ("unanswered", "users who got no label"),
 )
 UNANSWERED = "questions that got no label"
-"""The text beside the last count if the scenario has a protocol of its own, in which users ask any number of
-questions."""
+"""The text beside the last count if users follow another protocol than the label exchange."""
 
 
 def film_html(network: ObservedNetwork) -> str:
-    """The film of a run as an HTML page, which needs no other file and no network. The text on the page can be read
-    without JavaScript.
+    """The film of a run as one HTML page. The page needs no other file and no network. Its text can be read without
+    JavaScript.
 
     Args:
-        network: what happened in a run, from `observed_network.observe`. If there are more than 300 users or 3,000
-        messages, the film shows a sample of the users, and says so.
+        network: what happened in a run, from `observed_network.observe`. The film of a run with more than 300 users or
+        3,000 messages shows a sample of the users, and says so.
 
     Raises:
-        RuntimeError: the film's counts differ from those of the run itself, which is a fault of the simulator.
+        RuntimeError: the film and the run have different counts, which is a fault of the simulator.
     """
     film = film_of(network)
     still_s, story, layout = _busiest(film), story_of(film), film.places
@@ -70,7 +69,7 @@ def film_html(network: ObservedNetwork) -> str:
         "still_at": seconds(still_s, film),
         "discs": _discs(film),
         "edges": _lines(film),
-        # the messages on their way at `still_at`, each as a line from its sender to the point that it has reached
+        # messages on their way at `still_at`; each is a line from the sender to the message's present place
         "still": [
             {"kind": kind, **{name: round(end, 1) for name, end in zip(("x0", "y0", "x", "y"), line, strict=True)}}
             for kind, *line in flying(film, still_s)
@@ -88,7 +87,7 @@ def film_html(network: ObservedNetwork) -> str:
         "run": film.run,
         "nobody": NOBODY,
         **_privacy(film),
-        # "<" is written as \u003c: otherwise the text "</script>" in a name would end the script element with the data
+        # "<" is written as \u003c, because "</script>" in a name would end the script element
         "data": Markup(json.dumps(script_data(film, story), separators=(",", ":")).replace("<", "\\u003c")),
         "style": Markup((FILES / "film.css").read_text(encoding="utf-8")),
         "script": Markup(script),
@@ -102,14 +101,14 @@ def film_html(network: ObservedNetwork) -> str:
 
 
 def _privacy(film: Film) -> dict[str, Any]:
-    """What a film's page states about privacy, as texts and numbers by name. All comes from the run's privacy statement
-    against a learner who sees the set of submissions. The user whom the page names has the largest certified ε.
+    """What a film's page says about privacy. The source is the run's privacy statement against a learner who sees the
+    set of submissions. The page names the user with the largest certified ε.
 
     Returns:
-        epsilon, delta: the bound. epsilon_local: ε₀ of a noisy label alone. protects: a sentence on what is protected
-        from whom. conditions: the conditions under which the bound holds; empty if no finite ε is known. worst: four
-        numbers on the user whom the page names: user (her number), cluster, place (her index among the users in the
-        picture), and others (how many other users have the same ε).
+        epsilon, delta: the bound. epsilon_local: ε₀ of a noisy label alone. protects: a sentence on what is protected,
+        and from whom. conditions: the conditions under which the bound holds; empty if no finite ε is known. worst: the
+        number of the user whom the page names, her cluster, her place (index in the picture), and the number of others
+        with the same ε.
     """
     network, statement = film.network, film.network.statement
     condition = f", given {statement.conditional_on}" if statement.conditional_on else ""
@@ -144,14 +143,12 @@ def _sample(film: Film) -> str | None:
         which += f", cluster {clusters[0]}, where the worst placed user is"
     return (
         f"the picture shows {users:,} of {film.network.num_users:,} users ({which}), and the messages among them and "
-        "to the learner. The counts are those of all users."
+        "to the learner. The counts include all users."
     )
 
 
 def _drawn(film: Film) -> str:
-    """A sentence for the page on the lines between users in the picture: it says who may ask whom, that lines show this
-    if they are drawn, and that a disc is a cluster.
-    """
+    """Sentences for the page on who may ask whom, and on what the picture's lines and discs mean."""
     if film.network.overlay is None:
         return "Every user may ask every user of her cluster, drawn as a disc."
     if len(film.places.edges):
@@ -160,20 +157,20 @@ def _drawn(film: Film) -> str:
 
 
 def _symbol(state: int, label: int) -> str:
-    """The name of the SVG symbol that marks a user: "l" and a number for a label, "lx" for a message that carries more
-    than one label, and "k" and the state for a user who has no label to show.
+    """The name of the SVG symbol that marks a user. A user with a label has "l" and the label's number. A user has "lx"
+    if her message is not a single class (for example a vector). Every other user has "k" and her state.
 
     Args:
         state: 0 not begun, 1 waits for a label, 2 has got a label, 3 has submitted, 4 has failed. label: the label that
-        she got or submitted. A number below 0 means no label, or a message that carries more than one label.
+        she got or submitted; below 0: none, or a message that is not a single class.
     """
     return f"k{state}" if state not in (2, 3) else "lx" if label < 0 else f"l{label % LABELS}"
 
 
 def _labels(film: Film) -> dict[str, Any]:
-    """What the page's legend needs, by name. labels: pairs of a label's number and its shape. marks: HTML of labels in
-    a text. carried: the name of the symbol of a user who has got a label. key: for each state of a user, its number,
-    the name of its symbol, and its meaning in words.
+    """What the page's legend needs, by name. labels: pairs of a label's number and the label's shape. marks: HTML of
+    labels in a text. carried: the symbol's name for a user who has got a label. key: for each state of a user, the
+    state's number, symbol and meaning.
     """
     first, classes = min(int(film.network.labels.noisy[0]), 0), film.network.labels.num_classes
     return {
@@ -188,8 +185,8 @@ def _labels(film: Film) -> dict[str, Any]:
 
 
 def _discs(film: Film) -> list[dict[str, Any]]:
-    """Each cluster's disc: its number, centre (x, y) and radius r, and the height label_y at which its number is
-    written. All are in the units of the picture, which is 1000 wide and 640 high, with (0, 0) at the top left.
+    """For each cluster: the number, the centre (x, y) and radius r of the disc, and the height label_y of the written
+    number. Lengths are in the picture's units, 1000 by 640, with (0, 0) at the top left.
     """
     return [
         {
@@ -204,21 +201,17 @@ def _discs(film: Film) -> list[dict[str, Any]]:
 
 
 def _lines(film: Film) -> str:
-    """The lines between users who may ask each other (the edges of the network's graph), as the text of one SVG path,
-    in the units of the picture (1000 by 640). It is empty if every user may ask everybody in her cluster, or if there
-    are more than 6,000 edges.
+    """One SVG path of lines between users who may ask each other, in the picture's units (1000 by 640). The path is
+    empty if there are more than 6,000 lines, or if everybody may ask everybody in her cluster.
     """
     where = film.places.user.round().astype(int)
     return "".join(f"M{x} {y}l{u - x}{v - y:+}" for (x, y), (u, v) in where[film.places.edges].tolist())
 
 
 def _users(film: Film, at_s: float) -> list[dict[str, Any]]:
-    """The marker of each user in the picture at a moment, as a dictionary. x, y: her place, in the units of the picture
-    (1000 by 640). state: what she last did (0 nothing, 1 asked, 2 got a label, 3 submitted, 4 failed). symbol: the name
-    of the SVG symbol.
-
-    Args:
-        film: the users and what they did. at_s: the moment, in seconds.
+    """The marker of each user in the picture at the moment `at_s` (in seconds), as a dictionary. x, y: her place, in
+    the picture's units (1000 by 640). state: what she last did: 0 nothing, 1 asked, 2 got a label, 3 submitted, 4
+    failed. symbol: the name of the SVG symbol.
     """
     states, where = doing(film, at_s), film.places.user.round(1)
     received, submitted = held_labels(film)
@@ -230,8 +223,8 @@ def _users(film: Film, at_s: float) -> list[dict[str, Any]]:
 
 
 def _busiest(film: Film) -> float:
-    """The last moment in the first half of a run, in seconds, at which nearly as many messages are on their way as at
-    any moment of this half. The still picture shows the exchange at this moment.
+    """A moment, in seconds, for the still picture. It is the last moment in the first half of the run with many
+    messages on their way. "Many" means at least 80% of the largest number in this half.
     """
     m = film.messages
     on = np.isfinite(m.arrives_s) & (m.sender >= LEARNER) & (m.receiver >= LEARNER)
@@ -240,5 +233,4 @@ def _busiest(film: Film) -> float:
     moments = np.linspace(0.0, film.end_s, 201)[1:101]
     begun, ended = np.sort(m.sent_s[on]), np.sort(m.arrives_s[on])
     number = np.searchsorted(begun, moments, side="right") - np.searchsorted(ended, moments, side="right")
-    # the last moment that has at least 80% of the largest number
     return float(moments[np.flatnonzero(number >= 0.8 * number.max())[-1]])

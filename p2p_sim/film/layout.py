@@ -12,20 +12,20 @@ from p2p_sim.replicate import ObservedNetwork
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 WIDTH, HEIGHT = 1000.0, 640.0
-"""Width and height of the picture, in its own units."""
+"""Width and height of the picture, in the picture's own unit."""
 LEARNER_RADIUS, MARGIN, BETWEEN = 58.0, 14.0, 12.0
 MOST_EDGES = 6_000
-"""The largest number of edges of an overlay that are drawn; if there are more, no edge is drawn."""
+"""The largest number of edges that are drawn. If the network has more edges, no edge is drawn."""
 GOLDEN = math.pi * (3.0 - math.sqrt(5.0))
 
 
 @dataclass(frozen=True, eq=False)
 class FilmLayout:
-    """Points in the picture, from (0, 0) at the top left to (1000, 640).
+    """Points in the picture. The picture reaches from (0, 0) at the top left to (1000, 640).
 
     user: (u, 2) the points of u users. radius: radius of a user's marker. cluster: (c,) numbers of the clusters shown.
-    disc: (c, 3) centres and radii of the discs of these clusters. learner: the learner's centre. edges: (e, 2) pairs of
-    neighbours in the overlay, as indices into `user`.
+    disc: (c, 3) centres and radii of the clusters' discs. learner: the learner's centre. edges: (e, 2) pairs of users
+    who may ask each other, as indices into `user`.
     """
 
     user: Floats
@@ -45,7 +45,7 @@ def places_of(network: ObservedNetwork, users: Integers) -> FilmLayout:
     of = np.searchsorted(network.cluster_offsets, users, side="right") - 1  # each user's cluster
     cluster, sizes = np.unique(of, return_counts=True)
     disc = _discs(sizes)
-    # the learner is beside the disc of a single cluster, or in the middle of several
+    # the learner is beside a single disc, or in the middle of several discs
     learner = (0.84 * WIDTH if sizes.size == 1 else WIDTH / 2, HEIGHT / 2)
     where, edges = np.empty((users.size, 2)), list[Integers]()
     closest = math.inf  # approximately the smallest distance between neighbouring users
@@ -54,7 +54,7 @@ def places_of(network: ObservedNetwork, users: Integers) -> FilmLayout:
         inner = _edges(network.overlay, users[members])
         edges.append(members[inner])
         where[members] = (x, y) + _inside(network.overlay, users[members], inner) * (radius - MARGIN)
-        # m users spread evenly over a disc of radius r are approximately r/√m apart
+        # if m users are spread evenly over a disc of radius r, neighbours are approximately r/√m apart
         closest = min(closest, (radius - MARGIN) / math.sqrt(members.size))
     drawn = np.concatenate(edges)
     return FilmLayout(
@@ -64,24 +64,21 @@ def places_of(network: ObservedNetwork, users: Integers) -> FilmLayout:
 
 
 def _discs(sizes: Integers) -> Floats:
-    """For each of c clusters, the centre (x, y) and the radius of its disc in the picture: (c, 3), in the units of the
-    picture, which is 1000 wide and 640 high. A single disc is left of the middle, two are side by side, and more stand
-    around the learner in the middle. The areas of the discs are proportional to the sizes of the clusters.
-
-    Args:
-        sizes: (c,) number of users of each cluster.
+    """The centre (x, y) and radius of the disc of each of c clusters, (c, 3), in the picture's units (1000 by 640). A
+    single disc is left of the middle. Two discs are side by side. More discs stand around the learner in the middle.
+    The area of a disc is proportional to the cluster's size in `sizes` (c,).
     """
     if sizes.size == 1:
         return np.array([[0.4 * WIDTH, HEIGHT / 2, HEIGHT / 2 - 8.0]])
     share = np.sqrt(sizes / sizes.max())
     if sizes.size == 2:
         return np.column_stack([[215.0, WIDTH - 215.0], [HEIGHT / 2] * 2, 205.0 * share])
-    # directions of the discs from the middle, spaced by the size of the discs; the first disc is at the left
+    # directions of the discs from the middle; a larger disc gets more room, and the first disc is at the left
     room = share + 0.15
     turn = (np.cumsum(room) - 0.5 * room) / room.sum()
     angles = np.asarray(math.pi + 2.0 * math.pi * (turn - turn[0]))
     low, high = 4.0, 0.5 * HEIGHT - LEARNER_RADIUS - 2 * BETWEEN
-    for _ in range(40):  # bisection for the largest radius with which no disc is too near to another or to the learner
+    for _ in range(40):  # bisection for the largest radius that keeps all discs apart from each other and the learner
         radius = 0.5 * (low + high)
         if _clear(_ellipse(angles, share * radius)):
             low = radius
@@ -91,11 +88,11 @@ def _discs(sizes: Integers) -> Floats:
 
 
 def _ellipse(angles: Floats, radii: Floats) -> Floats:
-    """Discs inside the picture (1000 by 640), near its border: centres (x, y) and radii, (c, 3). Disc i stands in the
-    direction angles[i] as seen from the middle of the picture.
+    """Discs near the border of the picture (1000 by 640), as centres (x, y) and radii, (c, 3). Disc i stands in the
+    direction angles[i] from the middle.
 
     Args:
-        angles: (c,) directions, in radians. radii: (c,) radii of the discs, in the units of the picture.
+        angles: (c,) directions, in radians. radii: (c,) radii of the discs, in the picture's units.
     """
     across, down = WIDTH / 2 - radii - 4.0, HEIGHT / 2 - radii - 4.0
     return np.column_stack([WIDTH / 2 + across * np.cos(angles), HEIGHT / 2 + down * np.sin(angles), radii])
@@ -110,12 +107,12 @@ def _clear(disc: Floats) -> bool:
 
 
 def _edges(overlay: Overlay | None, users: Integers) -> Integers:
-    """The pairs of neighbours among some users, (e, 2), as indices into `users`; each pair once. Empty if there is no
-    graph.
+    """The pairs of users who may ask each other, (e, 2), as indices into `users`. Each pair occurs once. There are no
+    pairs if the network has no graph.
 
     Args:
-        overlay: the graph of who may ask whom; None: every user may ask everybody in her cluster. users: (u,) numbers
-        of users.
+        overlay: the graph of who may ask whom; None: everybody may ask everybody in her cluster. users: (u,) numbers of
+        users.
     """
     if overlay is None:
         return np.empty((0, 2), dtype=np.int64)
@@ -132,13 +129,13 @@ def _edges(overlay: Overlay | None, users: Integers) -> Integers:
 def _inside(overlay: Overlay | None, users: Integers, edges: Integers) -> Floats:
     """Points (u, 2) in the unit disc for the users of one cluster.
 
-    If the network's graph gives users positions (in the unit square), the points follow from these. Otherwise the
-    points are taken from a drawing of the graph. If there are no edges or fewer than three users, the points lie like a
+    If the graph gives each user a position in the unit square, the points follow from these positions. Otherwise the
+    points come from a drawing of the graph. Without edges, or for fewer than three users, the points lie like a
     sunflower's seeds.
 
     Args:
         overlay: the graph of who may ask whom, or None. users: (u,) numbers of the cluster's users. edges: (e, 2) pairs
-        of neighbours, as indices into `users`.
+        of users who may ask each other, as indices into `users`.
     """
     if overlay is not None and overlay.position is not None:
         return _apart((overlay.position[users] - 0.5) * math.sqrt(2.0))
@@ -153,7 +150,7 @@ def _inside(overlay: Overlay | None, users: Integers, edges: Integers) -> Floats
     graph.add_nodes_from(range(users.size))
     graph.add_edges_from(edges.tolist())
     drawn = nx.spring_layout(graph, pos=dict(enumerate(flower)), iterations=60, seed=1)
-    # spread evenly over the unit disc: each user keeps her direction, and her rank by distance from the middle
+    # spread the users evenly over the unit disc; each user keeps her direction and her rank by distance from the middle
     points = np.array([drawn[position] for position in range(users.size)])
     points -= points.mean(axis=0)
     rank = np.argsort(np.argsort(np.hypot(*points.T), kind="stable"))
@@ -162,8 +159,8 @@ def _inside(overlay: Overlay | None, users: Integers, edges: Integers) -> Floats
 
 
 def _apart(points: Floats, rounds: int = 60) -> Floats:
-    """The points (u, 2) of users in the unit disc, moved so that no user hides another: in each of `rounds` rounds,
-    points closer than 1.25/√u push each other apart a little.
+    """The points (u, 2) of users in the unit disc, moved so that no user hides another user. In each of `rounds`
+    rounds, two points closer than 1.25/√u push each other apart a little.
     """
     least, points = 1.25 / math.sqrt(len(points)), np.array(points, dtype=np.float64)
     for _ in range(rounds):

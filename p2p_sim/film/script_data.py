@@ -12,23 +12,23 @@ from p2p_sim.film.layout import LEARNER_RADIUS, Floats, Integers
 from p2p_sim.film.story import DID_IN_PROTOCOL, Story, peers_of
 
 TICKS = 1_000_000
-"""The length of a run in ticks, the unit in which the page counts time."""
+"""The length of a run in ticks. The page measures time in ticks."""
 NOBODY = "No user is chosen. Click one in the picture, or choose her in the list."
 
 
 def held_labels(film: Film) -> Integers:
     """Two noisy labels of each of the u users in the picture, (2, u); -1: none.
 
-    Row 0 has the label of the first reply that came to a user in time. Row 1 has the label that the learner accepted
-    from her.
+    Row 0 has the label in the first reply that came to the user in time. Row 1 has the label that the learner took from
+    her.
     """
     network, users, m = film.network, film.users, film.network.messages
     if network.protocol is None:
         peer = peers_of(network)[users]
         held = np.where(peer < 0, -1, network.labels.noisy[peer])
         return np.stack([held, held])
-    # users may reply and submit any label, so labels are read from messages that came; a user's first message is
-    # written last, so that it remains
+    # Users may send any label, so labels are read from delivered messages. The first message to or from a user is
+    # written last and remains.
     replies = m.select((m.kind == REPLY) & ~m.late)
     accepted = m.select((m.kind == SUBMISSION) & (m.time_s == network.submitted_s[m.sender]))
     labels = np.full((2, network.num_users), -1)
@@ -37,13 +37,13 @@ def held_labels(film: Film) -> Integers:
 
 
 def script_data(film: Film, story: Story) -> dict[str, Any]:
-    """The data that the page's script needs to play a film, by name and ready for JSON: columns of users, of messages,
-    of expired requests and of users' periods offline; the counts of the run over time; and texts such as δ and ε₀.
-    Times are whole numbers of ticks, which are millionths of the run's length; -1 stands for never. Users are given by
-    their index among those in the picture.
+    """The data with which the page's script plays a film, by name and ready for JSON. Columns describe users, messages,
+    expired requests and users' offline periods. The data also have the run's counts over time, and texts such as δ and
+    ε₀. Times are whole numbers of ticks; a tick is a millionth of the run, and -1 stands for never. A user is given by
+    her index in the picture.
 
     Args:
-        film: users, messages and counts. story: the film's opening, whose steps follow one user's label.
+        film: users, messages and counts. story: the film's opening, which follows one user's label.
     """
     network, users = film.network, film.users
     position_of = {user: position for position, user in enumerate(users.tolist())}
@@ -51,7 +51,6 @@ def script_data(film: Film, story: Story) -> dict[str, Any]:
         "at": _ticks(np.array(film.timeline["at_s"]), film), **{name: film.timeline[name] for name in film.run},
     }  # fmt: skip
     expired = network.trace.expired
-    # the script identifies users by their position among those who are shown
     mine = [row for row, user in enumerate(expired.user.tolist()) if user in position_of]
     return {
         "tick_s": film.end_s / TICKS,
@@ -80,10 +79,11 @@ def script_data(film: Film, story: Story) -> dict[str, Any]:
 
 
 def _user_data(film: Film) -> dict[str, list[Any]]:
-    """Columns with an entry for each user in the picture: her number (id) and cluster; her certified ε; whether she is
-    in the coalition (member); her noisy label, the label that she got and the one that the learner took from her
-    (noisy, got, gave; -1: none); and who saw her noisy label. Four more columns give the ticks (millionths of the run;
-    -1: never) at which she first asked, failed to get a label, got one, and had her submission taken.
+    """Columns with one entry for each user in the picture. id, cluster: her number and cluster. epsilon: her certified
+    ε. member: whether she is in the coalition. noisy, got, gave: her noisy label, the label that she got, and the label
+    that the learner took from her; -1: none. asked, failed, answered, submitted: when she first asked, failed to get a
+    label, got a label, or had her submission taken. These times are in ticks (millionths of the run); -1: never.
+    Further columns, from `_who_saw`, say who saw her noisy label.
     """
     network, users, fates = film.network, film.users, film.fates
     received, submitted = held_labels(film).tolist()
@@ -104,15 +104,15 @@ def _user_data(film: Film) -> dict[str, list[Any]]:
 
 
 def _message_data(film: Film) -> dict[str, list[int]]:
-    """Columns of the messages in the film, with one entry for each message in the order in which they were sent.
+    """Columns with one entry for each message in the film, in the order of sending.
 
-    kind: 1 request, 2 reply, 3 submission. from, to: position among the users in the picture, -1 the learner, -2
-    another user, -3 another user who is in the coalition. sent: ticks (millionths of the run) since the message before
-    was sent. end: ticks from the message's sending until it arrived at its receiver; -1: it was lost. how: 0 lost, 1
-    its receiver was offline, 2 delivered, 3 delivered and dropped. label: the noisy label that it carries; -1: none or
-    unknown. attempt: number of the request among those for the same question, from 0; -1: sent unasked. forwarded: 1 if
-    a user passed the request on. copy: 1 if the network made this copy. Each of the last three columns is an empty list
-    if all its entries are 0.
+    kind: 1 request, 2 reply, 3 submission. from, to: the user's position in the picture. Another number stands for the
+    learner (-1), for a member of the coalition who is not shown (-3), or for any other user (-2). sent: ticks
+    (millionths of the run) since the previous message was sent. end: ticks from sending to arrival; -1: lost. how: 0
+    lost, 1 receiver offline, 2 delivered, 3 delivered and dropped. label: the noisy label in the message; -1: none or
+    unknown. attempt: number of the request among all requests for the same question, from 0; -1: sent unasked.
+    forwarded: 1 if a user passed the request on. copy: 1 if the network made this copy. Each of the last three columns
+    is an empty list if all its entries are 0.
     """
     m = film.messages
     sent, end = (np.array(_ticks(times, film), dtype=np.int64) for times in (m.sent_s, m.arrives_s))
@@ -136,7 +136,7 @@ def _who_saw(film: Film) -> dict[str, list[Any]]:
     """Who could see the noisy label of each user in the picture. Users are given by their numbers in the whole run.
 
     submits: the user whose label she submitted; -1: none. carried: users whose submissions brought her label to the
-    learner. dropped: those of `carried` whose submissions came too late. received: users who got her label from her.
+    learner. dropped: users in `carried` whose submissions came too late. received: users who got her label from her.
     held: 1 if a member of the coalition is among `received`.
     """
     network, users = film.network, film.users.tolist()
@@ -154,10 +154,10 @@ def _who_saw(film: Film) -> dict[str, list[Any]]:
 
 
 def _offline(film: Film) -> dict[str, list[int]]:
-    """The periods of the run in which users in the picture are offline, user by user, in three columns.
+    """The periods in which users in the picture are offline, in three columns.
 
-    user: position among the users in the picture. from, to: ticks (millionths of the run) at which the period begins
-    and ends.
+    user: the user's position in the picture. from, to: ticks (millionths of the run) at which the period begins and
+    ends.
     """
     spans = film.network.trace.online
     periods: dict[str, list[int]] = {"user": [], "from": [], "to": []}
@@ -175,13 +175,13 @@ def _offline(film: Film) -> dict[str, list[int]]:
 
 
 def _ticks(times: Floats, film: Film) -> list[int]:
-    """Times in seconds as ticks, millionths of the run, rounded; -1 for a time that is not finite."""
+    """Times in seconds as whole ticks (millionths of the run); -1 for a time that is not finite."""
     ticks: list[int] = np.where(np.isfinite(times), np.round(times / film.end_s * TICKS), -1).astype(np.int64).tolist()
     return ticks
 
 
 def _digits(film: Film) -> int:
-    """The number of decimal places with which a time in seconds shows a thousandth of the run's length."""
+    """The number of decimal places that shows a thousandth of the run, in seconds."""
     return max(0, 3 - math.floor(math.log10(film.end_s)))
 
 

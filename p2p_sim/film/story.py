@@ -1,18 +1,18 @@
 """The opening of a film: the way of one user's label, step by step, and what the learner learns of the label.
 
 The user is the target. Her cluster has n users, and noise flips each label with probability α. The learner considers
-both labels equally likely for her. It knows the true labels of the other n-1 users of her cluster; `ones` of these
-labels are 1. The learner sees t submissions of the cluster; k of them are 1. Which users submit does not depend on
-labels, and each submission is the noisy label of a uniformly random member of the cluster. Let X be the number of the
-others' noisy labels that are 1, and z the target's noisy label. Given X and z, k ~ Bin(t, (X + z)/n). Let L_z be the
-expectation of this probability of k over X = ones - Bin(ones, α) + Bin(n-1-ones, α). Then, for the target's true label
-y and the learner's view (what it sees),
+both labels equally likely for her. The learner knows the true labels of the other n-1 users of her cluster; `ones` of
+these labels are 1. The cluster submits t labels, and k of the t labels are 1. The learner sees only t and k: they are
+the learner's view. Which users submit does not depend on labels. Each submission is the noisy label of a uniformly
+random member of the cluster. Let X be the number of the others' noisy labels that are 1, and z the target's noisy
+label. Given X and z, the number k follows Bin(t, (X + z)/n). Let L_z be the mean of this binomial probability over the
+law of X, which is ones - Bin(ones, α) + Bin(n-1-ones, α). Let y be the target's true label. Then
 
     Pr[view | label y] ∝ (1-α) L_y + α L_{1-y},   Pr[y = 1 | view] = ((1-α) L_1 + α L_0) / (L_0 + L_1).
 
-The expectation over views of |Pr[y = 1 | view] - 1/2| is half the total variation distance of the two laws of the view,
-that is, δ(0)/2. It is the learner's advantage if the others have these labels. The accountant's advantage is the
-largest over all labels of the others.
+The learner's advantage for these labels of the others is the mean of |Pr[y = 1 | view] - 1/2| over views. The advantage
+is δ(0)/2. That is half the total variation distance between the laws of the view for y = 0 and y = 1. The accountant's
+advantage is the largest advantage over all labels of the others.
 """
 
 import math
@@ -31,12 +31,10 @@ from p2p_sim.privacy.exchange import DeltaEvaluator, LabelExchange, likelihoods
 from p2p_sim.replicate import ObservedNetwork
 
 LARGEST = 2_000
-"""Largest number of users of a cluster for which the posterior is computed; at this size the computation takes a
-second.
-"""
+"""Largest number of users of a cluster for which the posterior is computed. At this size the computation takes a
+second."""
 _LOG_TAIL = -36.0
-"""The logarithm of the probability that sums over the learner's views may omit; this probability is added to upper
-bounds."""
+"""Logarithm of the probability that sums over the learner's views may omit. Upper bounds include this probability."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +56,8 @@ class Posterior:
 
 
 def learned_of(network: ObservedNetwork, user: int) -> Posterior | None:
-    """What the learner learned of a user's label in a run: the number of users and submissions of her cluster, the
-    probability that her label is 1 given what the cluster submitted, and the learner's mean advantage. The result is
-    None unless the law of the learner's view is known exactly and the cluster has 2 to 2,000 users.
+    """What the learner learned of a user's label in a run. The result is None unless the law of what the learner sees
+    is known exactly and the cluster has 2 to 2,000 users.
 
     Args:
         network: what happened in the run. user: her number.
@@ -71,11 +68,11 @@ def learned_of(network: ObservedNetwork, user: int) -> Posterior | None:
     alpha, theta = labels.flip_prob, network.sampling_rate
     if not labels.exact or alpha is None or theta is None or not 2 <= n <= LARGEST:
         return None
-    # the noisy labels that the users of her cluster passed on: t labels, k of them 1
+    # the noisy labels that the users of her cluster submitted and the learner took
     submitted = labels.noisy[network.source[first:last][np.isfinite(network.submitted_s[first:last])]]
     ones = int(labels.true[first:last].sum() - labels.true[user])
     model = LabelExchange(n, alpha, theta)
-    # δ(0)/2 for these labels of the others; it does not change if the labels 0 and 1 are swapped
+    # δ(0) for these labels of the others; swapping the labels 0 and 1 does not change δ(0)
     here = DeltaEvaluator(model.setting, _LOG_TAIL).at(min(ones, n - 1 - ones), 0.0)
     return Posterior(
         n, submitted.size, int(submitted.sum()),
@@ -85,12 +82,12 @@ def learned_of(network: ObservedNetwork, user: int) -> Posterior | None:
 
 
 def posterior_of(model: LabelExchange, ones: int, submissions: int, submitted_ones: int) -> float:
-    """The probability that a user's label is 1, given what her cluster submitted. Before, both labels are taken to be
-    equally likely.
+    """The probability that a user's label is 1, given what her cluster submitted. Both labels were equally likely
+    before.
 
     Args:
-        model: the exchange in her cluster, with its size, α and θ. ones: how many other users have the true label 1.
-        submissions: how many labels were submitted. submitted_ones: how many of these are 1.
+        model: the exchange in her cluster, with the cluster's size, α and θ. ones: how many other users have the true
+        label 1. submissions: how many labels were submitted. submitted_ones: how many of these are 1.
     """
     [(given_zero, given_one)] = likelihoods([model.setting.world(ones)], [submissions])
     a, b = float(given_zero[submitted_ones, 0]), float(given_one[submitted_ones, 0])
@@ -98,11 +95,10 @@ def posterior_of(model: LabelExchange, ones: int, submissions: int, submitted_on
 
 
 USER, PEER = "Ada", "Ben"
-"""The names of the user whom the opening follows, and of the user whose label she gets."""
+"""The names of the user whom the opening follows and of the user whose label she gets."""
 SHAPES = ("square", "triangle", "diamond", "star", "plus", "hexagon")
 LABELS = 24
-"""The number of labels that have symbols of their own, by shape and colour; label 24 has the symbol of label 0 again.
-"""
+"""The number of labels with different symbols (shape and colour). Label 24 has the symbol of label 0 again."""
 DID = {
     0: "has not begun",
     1: "waits for a reply",
@@ -118,15 +114,16 @@ DID_IN_PROTOCOL = {
     3: "the learner has a label from her",
     4: "asked, and got no label",
 }
-"""What a user did so far under a scenario's own protocol, in which users ask, answer and submit any number of times."""
+"""What a user did so far, in words, under another protocol than the label exchange. There users may ask, answer and
+submit any number of times."""
 
 
 @dataclass(frozen=True)
 class StoryStep:
-    """A step of the opening: the name of the scene in the picture, its length in milliseconds, and its caption.
+    """A step of the opening: the scene's name, the length in milliseconds, and the caption.
 
-    A part of the caption in an HTML element of class `then` is hidden until the picture shows the event that this part
-    describes.
+    A caption may have a part in an HTML element of class `then`. This part is hidden until the picture shows the event
+    that it describes.
     """
 
     scene: str
@@ -138,7 +135,7 @@ class StoryStep:
 class Story:
     """The opening of a film.
 
-    steps: its steps in order. stage: the facts from which the page's script draws the steps. learned: paragraphs after
+    steps: the steps in order. stage: the facts from which the page's script draws the steps. learned: paragraphs after
     the steps, on what the learner learned.
     """
 
@@ -148,8 +145,8 @@ class Story:
 
 
 def mark_of(label: int) -> Markup:
-    """HTML for a label in a text: its symbol and the symbol's name. For a message that carries more than a class (label
-    -1), the HTML has words instead.
+    """HTML for a label in a text: the symbol and the symbol's name. The label -1 stands for a message that is not a
+    single class (for example a vector); its HTML is a few words.
     """
     if label < 0:
         return Markup("<b>a noisy message</b>")
@@ -158,23 +155,23 @@ def mark_of(label: int) -> Markup:
 
 
 def peers_of(network: ObservedNetwork) -> Integers:
-    """For each user of a run, the user whose noisy label she holds (n,); -1: nobody.
+    """For each user of a run, the user whose noisy label she holds, (n,); -1: nobody.
 
-    She holds the label of the first reply that came in time, or her own label.
+    She holds the label in the first reply that came in time, or her own label.
     """
     m = network.messages
     replies = m.select((m.kind == REPLY) & ~m.late)
     peer = np.full(network.num_users, -1)
-    peer[replies.receiver[::-1]] = replies.sender[::-1]  # the first reply is written last
+    peer[replies.receiver[::-1]] = replies.sender[::-1]  # the first reply is written last, and remains
     return np.where(network.source >= 0, network.source, peer)
 
 
 def protagonist(film: Film) -> int:
-    """The number of the user whose label the opening follows; she is one of those in the picture.
+    """The number of the user whose label the opening follows. She is in the picture.
 
-    She is chosen by these criteria, the most important first: she is honest and not in the coalition; the learner took
-    her submission; she holds another user's label; she asked exactly once; noise flipped her label; the learner took
-    another user's submission with her label; and the label that she got differs from her true label.
+    She is chosen by seven criteria, the most important first. She is honest and not in the coalition. The learner took
+    her submission. She holds another user's label. She asked exactly once. Noise flipped her label. The learner took
+    another user's submission with her label. The label that she got differs from her true label.
     """
     network, everybody = film.network, np.arange(film.network.num_users)
     labels, peer, sent, m = network.labels, peers_of(network), network.trace.sent, network.messages
@@ -189,20 +186,18 @@ def protagonist(film: Film) -> int:
         np.bincount(sent.sender[first], minlength=len(everybody)) == 1,
         labels.noisy != labels.true,
         np.isin(everybody, network.source[accepted & (network.source != everybody)]),
-        labels.noisy[peer] != labels.true,  # else it looks as if her true label went out
+        labels.noisy[peer] != labels.true,  # if both were equal, her true label would seem to go out
     ]
     score = sum(2 ** (len(points) - rank) * point[film.users] for rank, point in enumerate(points))
     return int(film.users[np.argmax(score)])
 
 
 def story_of(film: Film) -> Story:
-    """The opening of a film, which follows the label of one user: its steps with captions, the facts from which the
-    page draws them, and paragraphs on what the learner learned of her label.
-    """
+    """The opening of a film, which follows one user's label and ends with what the learner learned of it."""
     network, user = film.network, protagonist(film)
     labels, peer = network.labels, int(peers_of(network)[user])
     accepted = np.isfinite(network.submitted_s)
-    # users, other than the two of the story, whose accepted submissions brought her noisy label to the learner
+    # other users than these two whose accepted submissions brought her noisy label to the learner
     carriers = np.flatnonzero(accepted & (network.source == user))
     carriers = carriers[(carriers != user) & (carriers != peer)]
     steps = _noise(network, user)
@@ -239,19 +234,14 @@ def story_of(film: Film) -> Story:
 
 
 def _drawn(label: int) -> int:
-    """The number of the symbol that shows a label, from 0 to 23; labels that differ by 24 share one symbol. The number
-    is -1 for a message that carries more than a class.
+    """The number of the symbol that shows a label, from 0 to 23. Labels that differ by 24 have the same symbol. The
+    number is -1 for a message that is not a single class.
     """
     return label % LABELS if label >= 0 else -1
 
 
 def _noise(network: ObservedNetwork, user: int) -> list[StoryStep]:
-    """Two steps of the opening, each with a scene, a length and a caption: a user's true label, and the coin that flips
-    it with probability α.
-
-    Args:
-        network: what happened in the run. user: her number.
-    """
+    """Two steps of the opening: a user's true label, and the coin that flips the label with probability α."""
     true, noisy, alpha = int(network.labels.true[user]), int(network.labels.noisy[user]), network.labels.flip_prob
     begin = Markup(
         "<b>{}</b> (user {}) has a secret label, such as a diagnosis: {}. It never leaves her computer."
@@ -266,17 +256,14 @@ def _noise(network: ObservedNetwork, user: int) -> list[StoryStep]:
 
 
 def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
-    """The steps of the opening about a user's request, the reply, the coin that decides whether she submits, and her
-    submission.
-
-    Args:
-        film: the film of the run. user: her number. peer: the user whose noisy label she holds; -1: nobody.
+    """The steps of the opening about a user's request, the reply, the coin θ, and her submission. The coin θ decides
+    whether she submits. `peer` is the user whose noisy label she holds; -1: nobody.
     """
     network, fallback = film.network, bool(film.network.own[user])
     whom = "user of her cluster" if network.overlay is None else "neighbour"
     if math.isinf(film.fates.first_s[user]):
         return [StoryStep("asks", 3400, Markup("{} asks nobody: she has no neighbour, or is offline.").format(USER))]
-    # three cases: nobody answers, she drew herself as the peer, or another user replies
+    # there are three cases: nobody answers, she drew herself as the peer, or another user replies
     if peer < 0 or fallback:
         rest = "she takes her own noisy label" if fallback else "she has nothing to pass on"
         asks = Markup("She asks one random {}, but no reply comes: {}.").format(whom, rest)
@@ -291,7 +278,7 @@ def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
         owner = f"{PEER}’s label"
         reply = Markup("{} has tossed such a coin too. He sends <b>his noisy label</b>, {}.").format(PEER, mark)
         steps.append(StoryStep("reply", 3400, reply))
-    # the coin θ decides whether she submits, and the network decides whether the submission comes in time
+    # the coin θ decides whether she submits; the network decides whether the submission comes in time
     passes = bool(network.source[user] >= 0)
     coin = Markup(
         'Coin <b>θ</b>: with probability {:.3g} she passes {} on to the learner. <span class="then">{}.</span>'
@@ -308,15 +295,10 @@ def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
 
 
 def _certain(learned: Posterior, true: int) -> tuple[Markup, ...]:
-    """The text at the end of a film's opening if the learner's final belief in the user's true label can be computed
-    exactly: the caption of the last scene, and three paragraphs below the opening. They say that both labels were
-    equally probable before, how probable her true label is now, what the learner's mean advantage is, and that the
-    learner knows all other users' true labels.
-
-    Args:
-        learned: what the learner learned of the user's label. true: her true label, 0 or 1.
+    """The last scene's caption and three paragraphs below the opening, if the posterior of the user's label can be
+    computed exactly. `true` is her true label, 0 or 1.
     """
-    # the posterior of her true label, not of label 1
+    # the probability of her true label; the posterior is the probability of label 1
     share = learned.posterior if true else 1.0 - learned.posterior
     mark, now = mark_of(true), f"{100.0 * share:.1f} %"
     return (
@@ -324,22 +306,22 @@ def _certain(learned: Posterior, true: int) -> tuple[Markup, ...]:
             "Can a learner that knows all others’ labels tell {}’s? Before, it gave {} 50 %; afterwards, <b>{}</b>."
         ).format(USER, mark, now),
         Markup(
-            "A learner that holds both labels equally likely, and knows the true labels of all others, sees what her "
-            "cluster of {:,} users submitted: {} {} and {} {}. It now gives {}, her true label, "
+            "A learner holds both labels equally likely, and knows the true labels of all others. It sees what her "
+            "cluster of {:,} users submitted: {} {} and {} {}. Her true label is {}. The learner now gives this label "
             "a probability of <b>{}</b>."
         ).format(learned.users, learned.submissions - learned.ones, mark_of(0), learned.ones, mark_of(1), mark, now),
         Markup(
-            "Its mean distance from 50 % over all that it might have seen is at most <b>{}</b> percentage points: its "
-            "advantage for these labels of the others. For any labels of the others, the advantage is at most {}."
+            "Averaged over all that the learner might have seen, the probability differs from 50 % by at most "
+            "<b>{}</b> percentage points. This is the learner’s advantage for these labels of the others. For any "
+            "labels of the others, the advantage is at most {}."
         ).format(bound_text(100.0 * learned.advantage, up=True), bound_text(100.0 * learned.printed, up=True)),
-        Markup("Before its label is read, each submission carries hers with probability 1/{:,}.").format(learned.users),
+        Markup("Before a submission is read, it is her noisy label with probability 1/{:,}.").format(learned.users),
     )
 
 
 def _bounded(network: ObservedNetwork) -> tuple[Markup, ...]:
-    """The text at the end of a film's opening if what the learner learned of the user's label cannot be computed
-    exactly: the caption of the last scene, and one paragraph below the opening. They use the run's privacy statement
-    and say by what factor e^ε the odds of her label can change at most, or that no finite ε is known.
+    """The last scene's caption and one paragraph below the opening, if the posterior of the user's label cannot be
+    computed exactly. The run's privacy statement bounds by a factor e^ε how much the odds of her label can change.
     """
     statement = network.statement
     if math.isinf(statement.epsilon_upper):
@@ -359,15 +341,15 @@ def _bounded(network: ObservedNetwork) -> tuple[Markup, ...]:
         ).format(odds, epsilon, LARGEST)
     elif statement.epsilon_upper < network.epsilon_local:
         more = Markup(
-            "Whatever the labels are, {} Here ε = {} is that of the worst cluster, for a learner who sees the set of "
-            "submissions, under the conditions of “How private?”. Against everybody who sees other messages it is "
-            "ε₀ = {}, that of a noisy label. No exact odds are worked out for this protocol."
+            "Whatever the labels are, {} Here ε = {} is the worst cluster’s, for a learner who sees the set of "
+            "submissions, under the conditions of “How private?”. Against whoever sees other messages, only "
+            "ε₀ = {} of a noisy label holds. No exact odds are worked out for this protocol."
         ).format(odds, epsilon, bound_text(network.epsilon_local, up=True))
     else:
         odds = Markup("her odds change by at most e<sup>ε₀</sup>{}.").format(value)
         more = Markup(
-            "Whatever the labels are, and whatever users do with noisy labels, {} Here ε₀ = {} is that of a noisy "
-            "label, under the conditions of “How private?”. It holds against everybody who sees messages. No exact "
-            "odds are worked out for a protocol of its own."
+            "Whatever the labels are, and whatever users do with noisy labels, {} Here ε₀ = {} belongs to a noisy "
+            "label, under the conditions of “How private?”. The bound holds against everybody who sees messages. No "
+            "exact odds are worked out for this protocol."
         ).format(odds, epsilon)
     return Markup("What did the learner learn of {}? Only this: {}").format(USER, odds), more

@@ -1,4 +1,4 @@
-"""Histogram classifiers and density estimates that are private and consistent for every law (Bousquet et al. 2022)."""
+"""Private histogram classifiers and density estimates, consistent for every law of the data (Bousquet et al. 2022)."""
 
 from p2p_sim.base.late_names import late
 

@@ -11,8 +11,8 @@ from p2p_sim.histograms.partitions import Floats, Ints
 
 
 class CellClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of classifiers for the labels 0 and 1. Such a classifier gives one answer in each cell of a partition of the
-    feature space.
+    """Base of classifiers with the labels 0 and 1 that give one answer in each cell of a partition of the feature
+    space.
     """
 
     n_features_in_: int
@@ -20,7 +20,7 @@ class CellClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes_ = np.array([0, 1])
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn from features X (n, d) and labels y (n,), each 0 or 1.
+        """Learn from features X (n, d) and labels y (n,), each 0 or 1, and return this object.
 
         Raises:
             InputError: shapes, labels or parameters are out of range.
@@ -30,25 +30,20 @@ class CellClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._fit(points, check_labels(y, len(points)))
 
     def _fit(self, points: Floats, labels: NDArray[np.uint8]) -> Self:
-        """Learn what each cell answers from n examples whose shapes and values have been checked, and return this
-        object. Each subclass implements it and stores what it learned.
-
-        Args:
-            points: (n, d) finite features. labels: (n,) 0 or 1.
-        """
+        """Learn what each cell answers, and return this object. Points (n, d) and labels (n,) have been checked."""
         raise NotImplementedError
 
     def _share(self, points: Floats) -> Floats:
-        """Estimated probabilities (n,) of label 1, in [0, 1], at the points (n, d)."""
+        """The estimated probability of label 1 at each of the points (n, d), as (n,)."""
         raise NotImplementedError
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Estimated class probabilities (n, 2) at the points X (n, d)."""
+        """The estimated class probabilities at the points X (n, d), as (n, 2)."""
         share = self._share(check_points(X, self.n_features_in_))
         return np.column_stack([1.0 - share, share])
 
     def predict(self, X: ArrayLike) -> Ints:
-        """The more probable class (n,) at each of the points X (n, d); 0 if both are equally probable."""
+        """The more probable class at each of the points X (n, d), as (n,); class 0 if both are equally probable."""
         return (self._share(check_points(X, self.n_features_in_)) > 0.5).astype(np.int64)
 
 
@@ -56,7 +51,7 @@ def check_points(X: ArrayLike, dimensions: int | None = None) -> Floats:
     """The points X as an array of finite doubles (n, d).
 
     Args:
-        dimensions: the d that X must have; None: any d is allowed, but X must have at least one row.
+        X: the points. dimensions: the d that X must have; None: any d is allowed, and X must have at least one row.
 
     Raises:
         InputError: the shape is wrong, or a value is NaN or infinite.
@@ -75,7 +70,7 @@ def check_labels(y: ArrayLike, rows: int) -> NDArray[np.uint8]:
     """The labels y (n,) as bytes.
 
     Args:
-        y: 0 or 1 for each row. rows: n, the number of labels that there must be.
+        y: 0 or 1 for each row. rows: n, the required number of labels.
 
     Raises:
         InputError: the shape is wrong, or a label is neither 0 nor 1.
@@ -89,9 +84,9 @@ def check_labels(y: ArrayLike, rows: int) -> NDArray[np.uint8]:
 
 
 def check_parameters(estimator: Any) -> None:
-    """Check the parameters of a histogram estimator: ε (epsilon) and the cubes' side length (side) must be above 0 and
-    finite, δ (delta) in (0, 1), and the seed of the noise (random_state) a whole number of at least 0. A parameter that
-    the estimator lacks or that is None is not checked, but the seed must not be None.
+    """Check the parameters of a histogram estimator. epsilon (ε) and side (the side length of the cubes) must be finite
+    and above 0. delta (δ) must be in (0, 1). random_state (the seed of the noise) must be a whole number of at least 0.
+    A parameter may be missing; it may be None, except the seed.
 
     Raises:
         InputError: a parameter is out of range; the text names it.
@@ -115,7 +110,7 @@ def check_positive(name: str, value: float) -> None:
 
 
 def default_delta(delta: float | None, rows: int) -> float:
-    """The given δ or, if it is None, n^-2 for n rows.
+    """The given δ, or n^-2 for n rows if δ is None.
 
     Raises:
         InputError: δ is None and there is only one row.

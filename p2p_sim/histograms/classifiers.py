@@ -1,8 +1,8 @@
-"""Histogram classifiers without privacy, with noisy votes (PCL, PCL2), and with two stability-based histograms (PCL2b).
+"""Histogram classifiers: without privacy, with noisy votes (PCL, PCL2), and with two noisy histograms (PCL2b).
 
-Algorithm numbers are those of Bousquet et al. (2022), "Private Bayes consistency". The votes of a cell are the sum of
-y - 1/2 over the examples in the cell, where y is an example's label, 0 or 1. They are positive if most of these labels
-are 1.
+Algorithm numbers refer to Bousquet et al. (2022), "Private Bayes consistency". A cell's votes are the sum of y - 1/2
+over the training examples in the cell. Here y is an example's label, 0 or 1. So the votes are positive if most labels
+in the cell are 1.
 """
 
 import math
@@ -38,7 +38,7 @@ from p2p_sim.privacy.rivals import counts_epsilon, stability_threshold, vote_eps
 
 
 class HistogramClassifier(CellClassifier):
-    """The histogram rule without privacy on [0, 1]^d: the majority of labels in each cube, and 0 in empty cubes.
+    """The histogram rule without privacy on [0, 1]^d: the majority label of each cube, and 0 for empty cubes.
 
     Args:
         side: side of the cubes; None: n^(-1/(2d)) for n rows of d features.
@@ -64,21 +64,19 @@ class HistogramClassifier(CellClassifier):
         return cubes
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """The votes (n,) of the cell that holds each of the points X (n, d), with noise if the rule is private."""
+        """The votes at each of the points X (n, d), as (n,). A point gets the votes of its cell, with noise if the rule
+        is private.
+        """
         return self._votes(self.partition_.cells(check_points(X, self.n_features_in_)))
 
     def _votes(self, cells: Ints) -> Floats:
-        """The votes (n,) of n cells: the sum of y - 1/2 over the training examples in the cell, whose labels y are 0 or
-        1. It is above 0 if most labels are 1, and 0 for a cell without examples. Private subclasses add noise.
-
-        Args:
-            cells: (n, k); each row names a cell. For cubes it has the k = d whole-number coordinates of the cube in the
-            grid; for other cells it has the number of the cell alone (k = 1).
+        """The votes (n,) of the cells (n, k). A cube has k = d whole-number coordinates in the grid; any other cell has
+        its number alone (k = 1). A cell without examples has 0 votes. Private subclasses add noise.
         """
         return self.table_.look_up(self.votes_, cells)
 
     def _share(self, points: Floats) -> Floats:
-        # 1/2 + votes / count, with the true counts of examples in the cells
+        # 1/2 + votes / count, with the exact counts of examples in the cells
         cells = self.partition_.cells(points)
         counts = np.maximum(self.table_.look_up(self.counts_, cells), 1.0)
         return np.clip(0.5 + self._votes(cells) / counts, 0.0, 1.0)
@@ -86,17 +84,17 @@ class HistogramClassifier(CellClassifier):
 
 @dataclass(eq=False, repr=False)
 class PCL(HistogramClassifier):
-    """Private histogram rule on [0, 1]^d (Algorithm 2). It is (ε, 0)-private, and consistent for every law.
+    """Private histogram rule on [0, 1]^d (Algorithm 2). It is (ε, 0)-private, and consistent for every law of the data.
 
-    The votes of each cube, even of an empty one, get Laplace noise of scale 1/ε once; a query draws no noise. Points
-    outside [0, 1]^d are moved to its boundary, with a warning. The counts of cells are not released. So `predict_proba`
-    divides votes by n r^d: if n rows were uniformly distributed, a cube of side r would contain n r^d of them on
-    average. The answers of `predict_proba` order points by confidence, but are not calibrated. Only the methods'
-    answers are private: the fitted object contains the exact votes and the noise's seed.
+    The votes of every cube, empty or not, get Laplace noise of scale 1/ε once; a query draws no noise. Points outside
+    [0, 1]^d are moved to its boundary, with a warning. The counts of cells are not released. So `predict_proba` divides
+    votes by n r^d, not by counts. If n rows are uniformly distributed, a cube of side r has n r^d rows on average. The
+    result orders points by confidence, but is not calibrated. Only the answers of the methods are private: the fitted
+    object contains the exact votes and the seed.
 
     Args:
         epsilon: ε, above 0. side: public side r of the cubes; None: n^(-1/(2d)). random_state: seed of the noise. Use a
-        new seed for every release: two releases with the same noise, of different data or at different ε, reveal votes.
+        new seed for every release: two releases with the same noise reveal votes if the data or ε differ.
     """
 
     epsilon: float = 1.0
@@ -117,24 +115,24 @@ class PCL(HistogramClassifier):
 
     @property
     def released_cells(self) -> int:
-        """The number of cells whose noisy votes are released: all cells of the space, also the empty cells."""
+        """The number of cells whose noisy votes are released: all cells of the space, empty or not."""
         return self.partition_.number(self.n_features_in_)
 
     def privacy(self, adjacency: Adjacency = "example") -> PrivacyBound:
         """The statement that the noisy votes of all cells are private with this ε and δ = 0.
 
         Args:
-            adjacency: what differs between neighbouring data sets. "example": one example (features and label) is
+            adjacency: the difference between neighbouring data sets. "example": one example (features and label) is
             replaced. "label": one label changes, and features are public.
         """
         return vote_epsilon(self.epsilon, adjacency)
 
 
 class LabelPrivateHistogram(PCL):
-    """The histogram rule with label privacy at ε, for public features: PCL's noisy votes, divided by true counts.
+    """The histogram rule with label privacy at ε, for public features: PCL's noisy votes, divided by exact counts.
 
-    If a label changes, the votes of one cell change by 1, as in PCL, so the same noise suffices. Which cells are empty
-    is public; empty cells get no noise and answer 0.
+    If a label changes, the votes of one cell change by 1. So PCL's noise suffices. Empty cells are public, get no noise
+    and answer 0.
     """
 
     def _votes(self, cells: Ints) -> Floats:
@@ -161,15 +159,14 @@ class PCL2(PCL):
     """Private histogram rule on a bounded metric space (Algorithm 4): PCL on the Voronoi cells of a maximal r-packing.
 
     A maximal r-packing is a set of points at least r apart to which no point can be added. By default the space is [0,
-    1]^d with the supremum norm and the packing is a grid, so that the cells are cubes. Otherwise the packing is chosen
-    greedily from the public points `reference`. It is not chosen from the sample, since it would then reveal who is in
-    the sample.
+    1]^d with the supremum norm, the packing is a grid, and the cells are cubes. Otherwise the packing is chosen
+    greedily from the public points `reference`. A packing chosen from the sample would reveal who is in the sample.
 
     Args:
         epsilon: ε, above 0. radius: r, public; None: n^(-1/(4d)). random_state: seed of the noise. reference: (N, d)
         public points; None: the packing is a grid. metric: the metric of the space, used only with `reference`.
-        dimension: doubling dimension of the space, which replaces d in the default r; None: d. centred: whether the
-        grid's first centre lies at r/2 along each axis rather than at 0; both grids are maximal.
+        dimension: doubling dimension of the space, which replaces d in the default r; None: d. centred: True: the
+        grid's first centre is at r/2 along each axis; False: at 0. Both grids are maximal.
     """
 
     def __init__(
@@ -196,15 +193,14 @@ class PCL2(PCL):
 
 
 def packing_cells(rule: "PCL2 | PCL2b", points: Floats, *, bounded: bool) -> Partition:
-    """The partition of the space of features into cells: each cell holds the points nearest to one centre (Voronoi
-    cells). The centres are a maximal r-packing: they are at least r apart, and no centre can be added. They form a
-    grid, so that the cells are cubes of side r, or are chosen from a public set of points.
+    """The partition of the feature space into Voronoi cells: each cell holds the points nearest to one centre. The
+    centres are a maximal r-packing: centres are at least r apart, and no centre can be added. The centres form a grid,
+    or are chosen from public points. With a grid, the cells are cubes of side r.
 
     Args:
-        rule: the estimator, with parameters radius (r; None: n^(-1/(4 dimension))), dimension (None: d), reference
-        (public points; None: a grid), metric (for `reference`), and centred (whether the grid's first centre lies at
-        r/2 instead of 0). points: (n, d), the private sample; only its shape is used. bounded: whether a grid covers
-        [0, 1]^d; else it covers R^d.
+        rule: the estimator; `PCL2` explains the parameters radius (r), dimension, reference, metric and centred.
+        points: (n, d), the private sample; only its shape is used. bounded: whether a grid covers [0, 1]^d or all of
+        R^d.
 
     Raises:
         InputError: r or the dimension is not above 0, or the reference set is the sample.
@@ -215,8 +211,8 @@ def packing_cells(rule: "PCL2 | PCL2b", points: Floats, *, bounded: bool) -> Par
     r = float(rows ** (-1.0 / (4.0 * dimension))) if rule.radius is None else rule.radius
     check_positive("radius", r)
     if rule.reference is None:
-        # The centres are 0, r, 2r, ... or r/2, 3r/2, ..., at most 1, because a packing lies within its space. Points
-        # beyond the last centre belong to its cell.
+        # The centres are 0, r, 2r, ... or r/2, 3r/2, ..., up to 1, because a packing lies within the space. Points
+        # beyond the last centre belong to the last cell.
         count = max(1, math.floor(1.0 / r + 0.5 + 0.5 * (not rule.centred) + 1e-9)) if bounded else None
         cubes = Cubes(r, 0.0 if rule.centred else -r / 2.0, bounded, count)
         if bounded:
@@ -230,7 +226,7 @@ def packing_cells(rule: "PCL2 | PCL2b", points: Floats, *, bounded: bool) -> Par
 
 @dataclass(frozen=True)
 class CellCounts:
-    """Counts of examples by cell, exact or noisy; the count of a cell that is not in the table is 0.
+    """Counts of examples by cell, exact or noisy. A cell that is not in the table has the count 0.
 
     table: the table of m cells. counts: (m,) one count for each cell of the table.
     """
@@ -240,13 +236,13 @@ class CellCounts:
 
     @classmethod
     def noisy(cls, cells: Ints, epsilon: float, delta: float, seed: int, purpose: str = "counts") -> "CellCounts":
-        """The stability-based histogram (Algorithm 1): noisy counts of examples in cells. Only counts that reach the
-        threshold (2/ε) ln(2/δ) + 1 are kept, with their cells. Only cells with examples get noise. It is Laplace noise
-        of scale 2/ε, since two counts change by 1 if one example is replaced.
+        """The stability-based histogram (Algorithm 1). The count of each cell with examples gets Laplace noise of scale
+        2/ε. A noisy count is kept if it reaches the threshold (2/ε) ln(2/δ) + 1. The scale is 2/ε because two counts
+        change by 1 if one example is replaced.
 
         Args:
             cells: (n, k) the cell of each of n examples, as k >= 1 whole numbers. epsilon: ε, above 0. delta: δ in (0,
-            1). seed: of the noise. purpose: a name; histograms with the same seed and different names have independent
+            1). seed: of the noise. purpose: a name; histograms with one seed and different names have independent
             noise.
 
         Raises:
@@ -258,25 +254,25 @@ class CellCounts:
         return cls(CellTable.of(table.coordinates[passed]), noisy[passed])
 
     def at(self, cells: Ints) -> Floats:
-        """The count (n,) of each of the cells (n, k)."""
+        """The count of each of the cells (n, k), as (n,)."""
         return self.table.look_up(self.counts, cells)
 
 
 @dataclass(eq=False, repr=False)
 class PCL2b(CellClassifier):
     """Private histogram rule on an unbounded metric space (Algorithm 5). It is (2ε, 2δ)-private, and consistent for
-    every law.
+    every law of the data.
 
-    It uses two stability-based histograms: first of all examples, then of the examples with label 1. A point gets class
-    1 if the count of its cell in the second histogram is more than half of the count in the first. Cells whose noisy
-    count of all examples is below the threshold answer 0.
+    Two noisy histograms are released: the number of all examples in each cell, and the number with label 1. Numbers
+    below a threshold are not released, and count as 0. A point gets class 1 if its cell's second number is more than
+    half of the first number.
 
     Args:
         epsilon: ε of each histogram, above 0: the classifier costs 2ε. delta: δ of each histogram; None: n^-2. radius:
-        r of the packing whose Voronoi cells are used, public; None: n^(-1/(4d)). random_state: seed of the noise.
+        public r of the packing whose Voronoi cells are used; None: n^(-1/(4d)). random_state: seed of the noise.
         reference: (N, d) public points, from which the packing is chosen; None: the cells are cubes in R^d. metric: the
         metric of the space, used only with `reference`. dimension: doubling dimension of the space, which replaces d in
-        the default r; None: d. centred: whether the centre of a cube lies at r/2 along each axis rather than at 0.
+        the default r; None: d. centred: True: the centre of a cube is at r/2 along each axis; False: at 0.
     """
 
     epsilon: float = 1.0
@@ -304,7 +300,7 @@ class PCL2b(CellClassifier):
 
     @property
     def released_cells(self) -> int:
-        """The number of cells of the histogram of all examples that passed its threshold."""
+        """The number of cells that passed the threshold in the histogram of all examples."""
         return len(self.all_.counts)
 
     def privacy(self) -> PrivacyBound:

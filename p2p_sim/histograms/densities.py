@@ -1,5 +1,5 @@
-"""Histogram density estimates, which are constant on cubes: one without privacy, and a private one (PCDE). Numbers of
-algorithms and remarks are those of Bousquet et al. (2022).
+"""Histogram density estimates, which are constant on cubes: one without privacy, and a private one (PCDE). Algorithm
+and remark numbers refer to Bousquet et al. (2022), "Private Bayes consistency".
 """
 
 import warnings
@@ -25,8 +25,8 @@ class HistogramDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         side: side of the cubes; None: n^(-1/(2d)) for n rows.
 
     Attributes:
-        coordinates_: (m, d), the cubes of positive density. masses_: (m,), the probability mass of each cube. heights_:
-        (m,), the density in each cube.
+        coordinates_: (m, d) the cubes of positive density. masses_: (m,) the probability mass of each cube. heights_:
+        (m,) the density in each cube.
     """
 
     normalise: bool = False  # exact counts add up to n already
@@ -35,7 +35,7 @@ class HistogramDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.side = side
 
     def fit(self, X: ArrayLike, y: None = None) -> Self:
-        """Learn from points X (n, d); `y` is ignored.
+        """Learn from points X (n, d), and return this object; `y` is ignored.
 
         Raises:
             InputError: shapes or parameters are out of range.
@@ -50,11 +50,8 @@ class HistogramDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _count(self, cells: Ints) -> CellCounts:
-        """The number of examples in each cell, from which the density is computed. Here the counts are exact; private
-        subclasses return noisy counts.
-
-        Args:
-            cells: (n, d) the whole-number coordinates of the cube that holds each of n examples.
+        """The number of examples in each cell, given the cube (n, d) of each example. Private subclasses return noisy
+        counts.
         """
         table = CellTable.of(cells)
         return CellCounts(table, np.bincount(table.find(cells)).astype(np.float64))
@@ -65,13 +62,13 @@ class HistogramDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.masses_ / self.cubes_.side**self.n_features_in_)
 
     def score_samples(self, X: ArrayLike) -> Floats:
-        """Log density (n,) at each of the points X (n, d); -inf where the density is 0."""
+        """The log density at each of the points X (n, d), as (n,); -inf if the density is 0."""
         cells = self.cubes_.cells(check_points(X, self.n_features_in_))
         with np.errstate(divide="ignore"):
             return np.log(self.histogram_.table.look_up(self.heights_, cells))
 
     def sample(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw points (count, d) from the estimated density, after it is normalised to mass 1.
+        """Draw points (count, d) from the estimated density, normalised to mass 1.
 
         Raises:
             InputError: the density is 0 everywhere.
@@ -86,14 +83,14 @@ class HistogramDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
 @dataclass(eq=False, repr=False)
 class PCDE(HistogramDensity):
-    """Private density estimate on R^d (Algorithm 3): (ε, δ)-private, and consistent in total variation for every law.
-    Only cubes whose noisy count reaches the threshold (2/ε) ln(2/δ) + 1 have a positive density.
+    """Private density estimate on R^d (Algorithm 3). It is (ε, δ)-private, and consistent in total variation for every
+    law of the data. A cube has a positive density only if its noisy count reaches the threshold (2/ε) ln(2/δ) + 1.
 
     Args:
-        epsilon: ε, above 0. delta: δ in (0, 1); None: n^-2 for n rows. normalise: whether counts are divided by their
-        noisy total (Remark 4.1) rather than by n. At moderate n many cells fall below the threshold; the division by
-        the total moves their mass to the cells above it. side: public side of the cubes; None: n^(-1/(2d)).
-        random_state: seed of the noise.
+        epsilon: ε, above 0. delta: δ in (0, 1); None: n^-2 for n rows. normalise: True: divide counts by their noisy
+        total (Remark 4.1); False: divide by n. At moderate n many cells are below the threshold; division by the total
+        moves their mass to the other cells. side: public side of the cubes; None: n^(-1/(2d)). random_state: seed of
+        the noise.
     """
 
     epsilon: float = 1.0
@@ -103,8 +100,8 @@ class PCDE(HistogramDensity):
     random_state: int = 0
 
     def fit(self, X: ArrayLike, y: None = None) -> Self:
-        """Learn the density from points, and return this object. Warn if no cell has a noisy count that reaches the
-        threshold, so that the density is 0 everywhere.
+        """Learn the density from points, and return this object. Warn if no noisy count reaches the threshold: then the
+        density is 0 everywhere.
 
         Args:
             X: (n, d). y: ignored.
@@ -121,11 +118,7 @@ class PCDE(HistogramDensity):
         return self
 
     def _count(self, cells: Ints) -> CellCounts:
-        """The noisy counts of examples in those cells whose noisy count reaches the threshold (2/ε) ln(2/δ) + 1.
-
-        Args:
-            cells: (n, d) the whole-number coordinates of the cube that holds each of n examples.
-        """
+        """The noisy counts that reach the threshold, with their cells, given the cube (n, d) of each example."""
         self.delta_, self.num_rows_ = default_delta(self.delta, len(cells)), len(cells)
         return CellCounts.noisy(cells, self.epsilon, self.delta_, self.random_state)
 

@@ -1,8 +1,8 @@
-"""Partitions of a space into cells: cubes, and Voronoi cells of a packing. The partitions depend only on the number n
-of rows and on public data.
+"""Partitions of a space into cells: cubes, and Voronoi cells of a packing. A partition depends only on the number n of
+rows and on public data.
 
-A cell is given by a row of integers: the coordinates of a cube in a grid, or the number of a Voronoi cell. The cells
-that contain a point of the sample are kept in a sorted table. Noise belongs to a cell, not to a query.
+A cell is a row of integers: the coordinates of a cube in a grid, or the number of a Voronoi cell. A sorted table has
+the cells that contain a point of the sample. Noise belongs to a cell, not to a query.
 """
 
 import math
@@ -21,22 +21,22 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Metric = str | Callable[..., float]
 FARTHEST = 2.0**62
-"""Largest coordinate of a cell; points beyond it belong to the outermost cells."""
+"""Largest coordinate of a cell. Points beyond it belong to the outermost cells."""
 
 
 @dataclass(frozen=True)
 class Cubes:
-    """A partition into cubes: cell j holds the points x with offset + j·side <= x < offset + (j+1)·side in each
+    """A partition into cubes. Cell j holds the points x with offset + j·side <= x < offset + (j+1)·side in each
     coordinate.
 
-    The cubes centred on a grid of spacing r (offset = -r/2) are the Voronoi cells of a maximal r-packing of R^d in the
-    supremum norm, for every d.
+    A maximal r-packing is a set of points at least r apart to which no point can be added. A grid of spacing r is a
+    maximal r-packing of R^d in the supremum norm. Cubes with side r and offset -r/2 are the Voronoi cells of this grid.
 
     Args:
         side: side of each cube, above 0. offset: coordinate of the first cube's corner along each axis. unit_cube:
-        whether points outside [0, 1]^d are first moved to its boundary, with a warning. A cube that would begin at 1 is
-        then joined to the cube before it. count: number of cubes along each axis of the unit cube; the last cube holds
-        the rest of the axis. None: all cubes that begin below 1.
+        whether points outside [0, 1]^d are first moved to its boundary, with a warning. Then a cube that would begin at
+        1 is joined to the cube before. count: number of cubes along each axis of the unit cube; the last cube holds the
+        rest of the axis. None: all cubes that begin below 1.
     """
 
     side: float
@@ -45,7 +45,7 @@ class Cubes:
     count: int | None = None
 
     def cells(self, points: Floats) -> Ints:
-        """Integer coordinates (n, d) of the cube that holds each of the points (n, d)."""
+        """The integer coordinates of each point's cube, (n, d), for points (n, d)."""
         if self.unit_cube and points.size and (points.min() < 0.0 or points.max() > 1.0):
             outside = int(np.sum(np.any((points < 0.0) | (points > 1.0), axis=1)))
             warnings.warn(
@@ -62,9 +62,8 @@ class Cubes:
         return int(self.per_axis**dimensions)
 
     def usual_count(self, rows: int, dimensions: int) -> float:
-        """The expected number n r^d of rows in a cube of side r if n = `rows` rows are uniformly distributed on the
-        unit cube. It is public, so votes can be divided by it instead of by the true counts of cubes, which are
-        private.
+        """The mean number n r^d of rows in a cube of side r if n rows are uniformly distributed on the unit cube. This
+        number is public. Private rules divide votes by this number, because the exact counts of cubes are private.
 
         Args:
             rows: n. dimensions: d.
@@ -83,7 +82,7 @@ class Cubes:
 
 @dataclass(frozen=True, eq=False)
 class Voronoi:
-    """A partition into Voronoi cells: each point belongs to the nearest one of given centres.
+    """A partition into Voronoi cells: each point belongs to the nearest of the given centres.
 
     Args:
         centres: (m, d), public. metric: a name that scikit-learn's search trees know, or a function of two points. The
@@ -98,7 +97,7 @@ class Voronoi:
         return _search_tree(self.centres, self.metric)
 
     def cells(self, points: Floats) -> Ints:
-        """For each of the points (n, d), the number of the nearest centre, as (n, 1)."""
+        """The number of the nearest centre, (n, 1), for each of the points (n, d)."""
         return np.asarray(self._tree.query(points, k=1, return_distance=False), dtype=np.int64)
 
     def number(self, dimensions: int) -> int:
@@ -114,10 +113,11 @@ Partition = Cubes | Voronoi
 
 
 def greedy_packing(reference: Floats, radius: float, metric: Metric = "euclidean") -> Floats:
-    """A maximal r-packing (m, d) of a reference set (N, d): points of the set that are at least r = `radius` apart, and
-    to which no other point of the set can be added.
+    """A maximal r-packing (m, d) of a reference set (N, d). Its points are in the set and at least r = `radius` apart,
+    and no other point of the set can be added.
 
-    Points are chosen in the order of the rows. The reference set must be public: the chosen points reveal who is in it.
+    Points are chosen in the order of the rows. The reference set must be public: the chosen points reveal who is in the
+    set.
 
     Raises:
         InputError: the reference set is empty.
@@ -134,14 +134,14 @@ def greedy_packing(reference: Floats, radius: float, metric: Metric = "euclidean
 
 
 def _search_tree(points: Floats, metric: Metric) -> Any:
-    """A search tree for nearest neighbours: a k-d tree if the metric allows one, else a ball tree."""
+    """A search tree for nearest neighbours: a k-d tree if the metric allows one, otherwise a ball tree."""
     from sklearn.neighbors import BallTree, KDTree
 
     return (KDTree if metric in KDTree.valid_metrics else BallTree)(points, metric=metric)
 
 
 def cube_side(rows: int, dimensions: int) -> float:
-    """The default side r = n^(-1/(2d)) of the cubes of a private histogram classifier (PCL) or density estimate (PCDE).
+    """The default side of cubes: r = n^(-1/(2d)).
 
     Args:
         rows: n, the number of rows. dimensions: d, the number of features.
@@ -150,7 +150,7 @@ def cube_side(rows: int, dimensions: int) -> float:
 
 
 def even_side(rows: int, dimensions: int) -> float:
-    """The smallest side of at least n^(-1/(2d)) that divides [0, 1] evenly: then all cubes of [0, 1]^d have full size.
+    """The smallest side of at least n^(-1/(2d)) with which cubes of full size fill [0, 1]^d.
 
     >>> even_side(1000, 1)
     0.03225806451612903
@@ -159,12 +159,12 @@ def even_side(rows: int, dimensions: int) -> float:
 
 
 def warn_if_sparse(rows: int, dimensions: int, per_axis: int) -> None:
-    """Warn if a partition of the unit cube has more cubes than the sample has rows: most cubes are then empty, and an
-    empty cube answers by its noise alone.
+    """Warn if a partition of the unit cube has more cubes than the sample has rows. Most cubes are then empty, and the
+    answer of an empty cube is noise alone.
 
     Args:
         rows: number of rows of the sample. dimensions: d, the number of features. per_axis: number of cubes along each
-        axis, so that there are per_axis^d cubes.
+        axis, so the total is per_axis^d.
     """
     cells = float(per_axis) ** dimensions
     if cells > rows:
@@ -179,9 +179,8 @@ class Level(NamedTuple):
     """The index of one coordinate in a table of cells.
 
     values: (v,) distinct values of the coordinate, ascending. codes: (c,) codes of the distinct prefixes, ascending. A
-    prefix is a cell's coordinates up to and including this one. Its code is v times the index of the prefix that is one
-    shorter, plus the index of this coordinate's value. So codes are ordered like prefixes, exactly and in any
-    dimension.
+    prefix is a cell's coordinates up to this coordinate. The code of a prefix is v times the index of the prefix
+    without the last coordinate, plus the index of the last coordinate's value. So codes have the order of the prefixes.
     """
 
     values: Ints
@@ -192,7 +191,7 @@ class Level(NamedTuple):
 class CellTable:
     """An index of the distinct cells of a sample, in lexicographic order.
 
-    coordinates: (m, k) coordinates of the m cells. levels: the index of each of the k coordinates.
+    coordinates: (m, k) the k coordinates of each of m cells. levels: the index of each coordinate.
     """
 
     coordinates: Ints
@@ -211,8 +210,8 @@ class CellTable:
         return cls(coordinates, tuple(levels))
 
     def find(self, cells: Ints) -> Ints:
-        """The row (n,) in the table of each of the cells (n, k); -1 if the table lacks the cell. The table must not be
-        empty.
+        """The row of each of the cells (n, k) in the table, as (n,); -1 if the table lacks the cell. The table must not
+        be empty.
         """
         rows = np.zeros(len(cells), dtype=np.int64)
         present = np.ones(len(cells), dtype=np.bool_)
@@ -224,7 +223,9 @@ class CellTable:
         return np.where(present, rows, -1)
 
     def look_up(self, values: Floats, cells: Ints) -> Floats:
-        """The value (n,) of each of the cells (n, k), given values (m,) of the table's cells; 0 for other cells."""
+        """The value of each of the cells (n, k), as (n,), given values (m,) of the table's cells. Other cells have the
+        value 0.
+        """
         if not len(values):
             return np.zeros(len(cells))
         rows = self.find(cells)
@@ -232,21 +233,23 @@ class CellTable:
 
 
 def _position(ordered: Ints, numbers: Ints) -> Ints:
-    """The index (n,) of each of the numbers in an ascending vector; arbitrary for a number that the vector lacks."""
+    """The index of each of the numbers (n,) in an ascending vector. The index is arbitrary if the vector lacks the
+    number.
+    """
     return np.minimum(np.searchsorted(ordered, numbers), len(ordered) - 1)
 
 
 @dataclass(frozen=True)
 class CellNoise:
-    """Laplace noise of every possible cell: a function of the seed and the cell, so that no noise is stored.
+    """Laplace noise for every possible cell. It is a function of the seed and the cell, so no noise is stored.
 
-    The noise is for simulation, not to protect anyone: the generator is not cryptographic, and the noise has 53 bits.
-    Two cells that differ before the last coordinate have the same address, and so by construction the same noise, with
-    a probability of approximately 2**-64.
+    The noise is for simulation and does not protect real people: the generator is not cryptographic, and the noise has
+    53 bits. Two cells that differ before the last coordinate have the same noise with a probability of approximately
+    2**-64.
 
     Args:
-        seed, purpose: they determine the noise; different purposes have independent noise. scale: of the Laplace law,
-        above 0.
+        seed, purpose: these determine the noise; different purposes have independent noise. scale: scale of the Laplace
+        law, above 0.
     """
 
     seed: int
@@ -254,19 +257,19 @@ class CellNoise:
     scale: float
 
     def at(self, cells: Ints) -> Floats:
-        """The noise (n,) of each of the cells (n, k); it is the same at every call."""
-        # a uniform number minus 1/2; it never has the absolute value 1/2, where the noise is infinite
+        """The noise of each of the cells (n, k), as (n,). Every call gives the same noise."""
+        # a uniform number minus 1/2; the absolute value is below 1/2, because the noise is infinite at 1/2
         centred = Streams(self.seed, 0).uniforms(f"histogram {self.purpose}").at(addresses(cells)) - (0.5 - 2.0**-54)
         return np.asarray(-self.scale * np.sign(centred) * np.log1p(-2.0 * np.abs(centred)))
 
 
 def addresses(cells: Ints) -> NDArray[np.uint64]:
-    """A 64-bit number (n,) for each of n cells, from which its noise is drawn. Cells that differ only in the last
-    coordinate never have the same number. Other cells have the same number with a probability of approximately 2^-64.
-    To this end, the coordinates before the last are hashed, and the last one is added.
+    """A 64-bit number for each of n cells, (n,). The cell's noise is drawn from this number. Coordinates before the
+    last are hashed, and the last coordinate is added. So cells that differ only in the last coordinate have different
+    numbers. Other cells have the same number with a probability of approximately 2^-64.
 
     Args:
-        cells: (n, k) k whole numbers that name each cell.
+        cells: (n, k) k whole numbers for each cell.
     """
     numbers = cells[:, 0].astype(np.uint64)
     for column in cells.T[1:]:

@@ -1,7 +1,5 @@
-"""Private semi-supervised learning: a density is estimated from unlabelled examples, and a classifier is chosen from a
-finite net by labelled examples.
-
-A net is a finite list of classifiers that stands for a whole class of classifiers.
+"""Private semi-supervised learning. Unlabelled examples give a density estimate, and labelled examples choose a
+classifier from a finite net. A net is a finite list of classifiers that stands for a whole class of classifiers.
 """
 
 import math
@@ -24,7 +22,7 @@ class Net(Protocol):
     """A finite list of classifiers."""
 
     def errors(self, points: Floats, labels: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """A vector: for each classifier of the list, the number of examples that it gets wrong.
+        """The number of examples that each classifier of the list gets wrong, as a vector.
 
         Args:
             points: (n, d). labels: (n,) 0 or 1.
@@ -32,7 +30,7 @@ class Net(Protocol):
         ...
 
     def predict(self, chosen: int, points: Floats) -> NDArray[np.bool_]:
-        """The label (n,) that the classifier of index `chosen` gives to each of the points (n, d)."""
+        """The label (n,) that classifier `chosen` (its index) gives to each of the points (n, d)."""
         ...
 
 
@@ -40,27 +38,26 @@ class Concepts(Protocol):
     """A class of classifiers, possibly infinite."""
 
     def net(self, points: Floats) -> Net:
-        """A finite list of classifiers of this class. For every way in which a classifier of the class can label the
-        points (m, d) with 0 and 1, the list contains a classifier that labels them in this way. Only a classifier that
-        labels all points with 0 may be missing.
+        """A finite list of classifiers of this class. Every labelling of the points (m, d) that the class can produce
+        is also produced by a classifier in the list. Only a classifier that labels all points with 0 may be missing.
         """
         ...
 
 
 @dataclass(frozen=True)
 class HalfSpaces:
-    """Half-spaces {x: u·x >= t}: for d = 1 thresholds {x >= t}, for d = 2 half-planes of equally spaced directions u.
+    """Half-spaces {x: u·x >= t}. For d = 1 these are thresholds {x >= t}; for d = 2 the directions u are equally
+    spaced.
 
     Args:
-        directions: number of directions, at least 1; the first one points along the first axis. It must be 1 if
-        d = 1, and at least 2 if d = 2.
+        directions: number of directions, 1 for d = 1, and at least 2 for d = 2. The first direction is the first axis.
     """
 
     directions: int = 1
 
     def net(self, points: Floats) -> "HalfSpaceNet":
-        """A finite list of half-spaces {x: u·x >= t}. For each of the directions u, and for each way in which some t
-        splits the points, the list contains at least one half-space.
+        """A finite list of half-spaces {x: u·x >= t}. For each direction u, the list has one half-space for each way in
+        which a threshold t splits the points.
 
         Args:
             points: (m, d), d = 1 or 2.
@@ -79,19 +76,17 @@ class HalfSpaces:
 
 @dataclass(frozen=True)
 class HalfSpaceNet:
-    """A finite net of half-spaces: classifier i has the threshold in row i // D of `cuts` and the direction i % D.
+    """A finite net of half-spaces. Classifier i has the threshold in row i // D of `cuts` and the direction i % D.
 
-    normals: (d, D) unit vectors, one for each of D directions. cuts: (C, D) for each direction C thresholds, in
-    ascending order.
+    normals: (d, D) unit vectors, one for each of D directions. cuts: (C, D) C thresholds for each direction, ascending.
     """
 
     normals: Floats
     cuts: Floats
 
     def errors(self, points: Floats, labels: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """The number of points that each half-space of the net gets wrong, if it labels the points inside with 1 and
-        all others with 0: (C·D,) for C thresholds in each of D directions. Entry c·D + j is for threshold c in
-        direction j.
+        """The number of points that each half-space of the net gets wrong, (C·D,). A half-space labels the points
+        inside with 1 and all others with 0. Entry c·D + j belongs to threshold c in direction j.
 
         Args:
             points: (n, d). labels: (n,) 0 or 1.
@@ -101,7 +96,7 @@ class HalfSpaceNet:
         return np.stack(columns, axis=1).ravel() + int(labels.sum())
 
     def predict(self, chosen: int, points: Floats) -> NDArray[np.bool_]:
-        """Whether each of the points (n, d) lies in the half-space of index `chosen`."""
+        """Whether each of the points (n, d) lies in half-space `chosen` (its index)."""
         cut, direction = divmod(chosen, self.normals.shape[1])
         return np.asarray(points @ self.normals[:, direction] >= self.cuts[cut, direction])
 
@@ -111,11 +106,11 @@ class Intervals:
     """Intervals {x: a <= x < b} on a line."""
 
     def net(self, points: Floats) -> "IntervalNet":
-        """The net of the m(m+1)/2 intervals between any two of m + 1 cuts. The cuts lie midway between neighbouring
+        """The net of the m(m+1)/2 intervals between any two of m + 1 cuts. The cuts are midway between neighbouring
         points (m, 1), and at -inf and inf. Without points there is one interval, the whole line.
 
         Raises:
-            InputError: d is not 1.
+            InputError: the points do not lie on a line (d is not 1).
         """
         if points.shape[1] != 1:
             raise InputError(f"intervals need points on a line, not in d = {points.shape[1]} dimensions")
@@ -127,7 +122,7 @@ class Intervals:
 class IntervalNet:
     """A finite net of intervals between cuts on a line.
 
-    cuts: (C,) ascending. low, high: (C(C-1)/2,) indices of the two cuts between which each interval lies.
+    cuts: (C,) ascending. low, high: (C(C-1)/2,) indices of each interval's two cuts.
     """
 
     cuts: Floats
@@ -135,24 +130,21 @@ class IntervalNet:
     high: NDArray[np.intp]
 
     def errors(self, points: Floats, labels: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """The number of points that each interval of the net gets wrong, if it labels the points inside with 1 and all
-        others with 0: (C(C-1)/2,), where C is the number of cuts on the line between which the intervals lie.
-
-        Args:
-            points: (n, 1), on the line. labels: (n,) 0 or 1.
+        """The number of points that each interval of the net gets wrong, (C(C-1)/2,) for C cuts. An interval labels the
+        points inside with 1 and all others with 0. points: (n, 1) on the line. labels: (n,) 0 or 1.
         """
         beyond = _wrong_from(points[:, 0], 1 - 2 * labels.astype(np.int64), self.cuts)
         return np.asarray(beyond[self.low] - beyond[self.high] + int(labels.sum()))
 
     def predict(self, chosen: int, points: Floats) -> NDArray[np.bool_]:
-        """Whether each of the points (n, 1) lies in the interval of index `chosen`."""
+        """Whether each of the points (n, 1) lies in interval `chosen` (its index)."""
         low, high = self.cuts[self.low[chosen]], self.cuts[self.high[chosen]]
         return np.asarray((points[:, 0] >= low) & (points[:, 0] < high))
 
 
 def _cuts(at: Floats) -> Floats:
-    """In each column of `at`, the midpoints between neighbouring values, with -inf and inf at the ends: (m + 1, D); if
-    m = 0, only -inf and inf, (2, D).
+    """The midpoints between neighbouring values in each column of `at`, with -inf and inf at the ends: (m + 1, D). For
+    m = 0 there are only the ends, (2, D).
 
     Args:
         at: (m, D); column j has the positions u·x of m points x along the j-th of D directions u.
@@ -163,10 +155,10 @@ def _cuts(at: Floats) -> Floats:
 
 
 def _wrong_from(at: Floats, signed: NDArray[np.int64], cuts: Floats) -> NDArray[np.int64]:
-    """For each of the cuts (C,), the sum of `signed` over the examples whose value in `at` is at least the cut: (C,).
+    """For each cut, the sum of `signed` over the examples whose value in `at` is at least the cut, (C,).
 
-    If `signed` is 1 for label 0 and -1 for label 1, this sum plus the number of labels 1 is the number of errors of a
-    classifier: the one that gives label 1 to the examples whose value is at least the cut.
+    Consider the classifier that gives label 1 to examples at or above the cut. If `signed` is 1 for label 0 and -1 for
+    label 1, the classifier's errors are this sum plus the number of labels 1.
 
     Args:
         at: (n,) the value of each of n examples. signed: (n,) their signs. cuts: (C,).
@@ -181,10 +173,11 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Private learner of a class of classifiers of finite VC dimension, from few labelled and many unlabelled examples
     (Bousquet et al. 2022, Theorem 4.11).
 
-    First step: a private density estimate (PCDE) of the unlabelled examples, at (ε, δ); points drawn from it reduce the
-    class to a finite net. Second step: the exponential mechanism chooses from the net, at ε. The probability of a
-    classifier is proportional to exp(-ε errors / 2), where `errors` is its number of errors on the labelled examples.
-    Each example is (ε, δ)-protected if nobody is in both samples, else (2ε, δ)-protected.
+    First step: a private density (PCDE) is estimated from the unlabelled examples, at (ε, δ). Points drawn from the
+    density reduce the class to a finite net. Second step: the exponential mechanism chooses from the net, at ε. A
+    classifier's probability is proportional to exp(-ε errors / 2), where `errors` counts its errors on the labelled
+    examples. Each example is (ε, δ)-protected if nobody is in both samples. Otherwise each example is (2ε,
+    δ)-protected.
 
     Args:
         concepts: the class. epsilon: ε of each step, above 0. delta: δ of the density; None: n^-2 for n unlabelled
@@ -199,12 +192,12 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     random_state: int = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike, unlabelled: ArrayLike) -> Self:
-        """Learn from labelled examples, and from unlabelled points of other people, and return this object. If the two
-        samples are equal, they are refused: nobody may be in both, because the ε of both steps would add up for such a
-        person.
+        """Learn from labelled examples and from unlabelled points of other people, and return this object. Two equal
+        samples are refused. For a person in both samples, the ε of both steps would add up.
 
         Args:
-            X: (m, d) features and y: (m,) labels, 0 or 1, of the labelled examples. unlabelled: (n, d).
+            X: (m, d) features of the labelled examples. y: (m,) labels of these examples, 0 or 1. unlabelled: (n, d)
+            points.
 
         Raises:
             InputError: shapes, labels or parameters are out of range, or `unlabelled` equals X.
@@ -218,24 +211,24 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.fit_disjoint(points, check_labels(y, len(points)), others)
 
     def fit_disjoint(self, points: Floats, labels: NDArray[np.uint8], others: Floats) -> Self:
-        """Learn from two samples and return this object. The caller must know that no person is in both samples; the
+        """Learn from two samples, and return this object. The caller must know that no person is in both samples; the
         samples may still contain equal rows.
 
-        `fit` refuses equal samples; this method does not, because a refusal would reveal something about the rows.
+        Unlike `fit`, this method does not refuse equal samples, because a refusal would reveal something about the
+        rows.
 
         Args:
-            points, labels: labelled examples, (m, d) and (m,). others: (n, d) unlabelled points.
+            points: (m, d) labelled examples. labels: (m,) their labels. others: (n, d) unlabelled points.
         """
         # a private density of the unlabelled points, and points drawn from it
         if others.shape[1] != points.shape[1]:
             raise InputError(f"unlabelled has {others.shape[1]} features, X has {points.shape[1]}")
         streams = Streams(self.random_state, 0)
         self.density_ = PCDE(self.epsilon, self.delta, random_state=self.random_state).fit(others)
-        drawn = np.zeros((0, points.shape[1]))  # if no cell was released, the net is made without points
+        drawn = np.zeros((0, points.shape[1]))  # the net has no points if no cell was released
         if len(self.density_.masses_):
             drawn = self.density_.sample(self.net_points, streams.generator("histogram net"))
-        # a finite net with every labelling of the drawn points, and a private choice from this net by the labelled
-        # examples
+        # a finite net with every labelling of the drawn points, and a private choice from this net
         self.net_ = self.concepts.net(drawn)
         errors = self.net_.errors(points, labels)
         law, rng = choice_law(errors, self.epsilon), streams.generator("histogram choice")
@@ -244,23 +237,23 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """The class (n,) that the chosen classifier gives to each of the points X (n, d)."""
+        """The class that the chosen classifier gives to each of the points X (n, d), as (n,)."""
         return self.net_.predict(self.chosen_, check_points(X, self.n_features_in_)).astype(np.int64)
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """The class probabilities (n, 2) of the points X (n, d): 1 for the predicted class and 0 for the other."""
+        """The class probabilities of the points X (n, d), as (n, 2): 1 for the predicted class and 0 for the other."""
         label = self.predict(X).astype(np.float64)
         return np.column_stack([1.0 - label, label])
 
     def privacy(self) -> PrivacyBound:
-        """The bound for density and classifier together: the ε and δ that hold if one example is replaced and nobody is
-        in both samples.
+        """The bound for density and classifier together. It holds if one example is replaced and nobody is in both
+        samples.
         """
         return disjoint([self.density_.privacy(), choice_epsilon(self.epsilon)])
 
 
 def choice_law(errors: NDArray[np.integer], epsilon: float) -> Floats:
-    """The probability (H,) of each of H classifiers in the exponential mechanism, proportional to exp(-ε errors / 2).
+    """The probability of each of H classifiers in the exponential mechanism, (H,), proportional to exp(-ε errors / 2).
 
     Args:
         errors: (H,) number of examples that each classifier gets wrong. epsilon: ε.

@@ -1,4 +1,4 @@
-"""Learners: how a predictor is learned from a release, and how it is judged."""
+"""Learners, which learn a predictor from released labels."""
 
 from p2p_sim.base.late_names import late
 

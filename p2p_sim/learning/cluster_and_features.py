@@ -1,5 +1,5 @@
-"""A learner that uses features and clusters. It learns one global model from the features, and then changes the model's
-predictions so that their mean over each cluster equals smoothed class shares of the cluster.
+"""A learner that uses features and clusters. First it learns one global model from the features. Then it changes the
+predictions, so that the mean over each cluster becomes the cluster's smoothed class shares.
 """
 
 import math
@@ -16,20 +16,18 @@ from p2p_sim.learning.noise_correction import ForwardCorrectionConfig, Observed
 from p2p_sim.mechanisms import LabelRelease, NoiseLaw, Predictor, cluster_shares
 
 PENALTIES = (1.0, 10.0, 100.0, 1000.0)
-"""L2 penalties among which the learner chooses that of the global model's coefficients."""
+"""The learner chooses the L2 penalty on the global model's coefficients from these values."""
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, math.inf)
-"""The values of s among which the learner chooses. When a cluster's class shares are computed, the global model's mean
-prediction over the cluster counts as much as s labels of the cluster. If s is infinite, the labels of the cluster do
-not count."""
+"""The learner chooses the number s from these values. In a cluster's class shares, the global model's mean prediction
+over the cluster counts as much as s labels. If s is infinite, the labels of the cluster do not count."""
 
 
 def ratios(predicted: Floats, offsets: NDArray[np.int64], shares: Floats) -> Floats:
-    """Factors (C, K), one for each cluster and class, which move the predictions of each cluster to given class shares.
-    They are found by up to 200 rounds of scaling.
+    """Factors (C, K), one for each cluster and class, that move each cluster's predictions to given class shares. The
+    factors are found by up to 200 rounds of scaling.
 
-    A user's K predicted probabilities, times the factors of her cluster and divided by their sum, are her new
-    distribution. The mean of these new distributions over a cluster's users equals the cluster's shares, to within 1e-7
-    if the rounds converge.
+    A user's K predicted probabilities are multiplied by the factors of her cluster and divided by their sum. The mean
+    of the results over a cluster equals the cluster's shares, to within 1e-7 if the rounds converge.
 
     Args:
         predicted: (n, K) positive distributions of the users, stored cluster by cluster; no cluster is empty. offsets:
@@ -48,8 +46,8 @@ def ratios(predicted: Floats, offsets: NDArray[np.int64], shares: Floats) -> Flo
 
 
 def _scaled(predicted: Floats, factors: Floats) -> Floats:
-    """The distributions (n, K) that are proportional to predictions (n, K) times factors (n, K). Predictions below
-    1e-12 count as 1e-12.
+    """The distributions (n, K) proportional to predictions times factors, both (n, K). Predictions below 1e-12 count as
+    1e-12.
     """
     product = np.maximum(predicted, 1e-12) * factors
     return np.asarray(product / product.sum(axis=1, keepdims=True))
@@ -57,11 +55,12 @@ def _scaled(predicted: Floats, factors: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _Evidence:
-    """Some or all of the released labels, with each cluster's class shares as estimated from these labels alone.
+    """Some or all of the released labels, with the class shares of each cluster that are estimated from these labels
+    alone.
 
     received: what the learner has, with these labels only. law: the public probabilities of these labels given the true
-    ones. observed: the labels with their likelihoods. shares: (C, K) class shares, estimated from the labels and
-    corrected for their noise. count: (C,) number of these labels in each cluster.
+    labels. observed: the labels with their likelihoods. shares: (C, K) estimated class shares, corrected for the
+    labels' noise. count: (C,) number of these labels in each cluster.
     """
 
     received: Received
@@ -76,11 +75,8 @@ class _Evidence:
         return cls(received, law, Observed.of(received, law), *cluster_shares(law, labels, received.cluster, clusters))
 
     def part(self, chosen: NDArray[np.bool_]) -> "_Evidence":
-        """A part of the m released labels of this object, as an object of the same kind: the chosen labels, the law of
-        their noise, and the class shares of each cluster, estimated from these labels alone.
-
-        Args:
-            chosen: (m,) whether each label belongs to the part.
+        """The labels chosen by a mask (m,), with the class shares of each cluster that are estimated from these labels
+        alone.
         """
         release, law = self.received.release, self.law
         fewer = LabelRelease(release.user[chosen], release.payload[chosen], release.kind)
@@ -89,19 +85,19 @@ class _Evidence:
 
     @property
     def users(self) -> NDArray[np.intp]:
-        """The numbers of the users whose labels may be among the released ones. If each released label is the user's
-        own, these are the users under whose names labels arrived. If each is the label of a random user of the cluster,
-        these are all users of every cluster from which a label arrived.
+        """The numbers of the users who may be the owners of released labels. If users release their own labels, these
+        are the users under whose names labels arrived. Otherwise a released label belongs to a random user of the
+        cluster. Then these are all users of every cluster from which a label arrived.
         """
         if self.law.source == "user":
             return self.received.release.user.astype(np.intp)
         return np.flatnonzero(np.repeat(self.count > 0, np.diff(self.received.cluster_offsets)))
 
     def factors(self, predicted: Floats, strength: float) -> Floats:
-        """Factors (n, K) for the predictions of n users; all users of a cluster have the same K factors. Predictions
-        times factors, scaled to sum 1, have the mean (m q + s g)/(m + s) over the cluster, to within 1e-7 if the
-        scaling converges. Here m is the number of the cluster's released labels, q are the class shares estimated from
-        them, and g is the mean prediction over the cluster.
+        """Factors (n, K) for the predictions of n users. All users of a cluster have the same K factors. The scaled
+        predictions have the mean (m q + s g)/(m + s) over a cluster, to within 1e-7 if the scaling converges. Here m is
+        the number of labels from the cluster. q are the class shares estimated from these labels. g is the mean
+        prediction over the cluster.
 
         Args:
             predicted: (n, K) class probabilities that the global model predicts for all users. strength: s; g counts as
@@ -119,12 +115,11 @@ class ClusterAndFeaturesConfig(Learner):
     """A global model's p(y|x) times a factor for each cluster and class. The factors move each cluster's mean
     prediction to its smoothed class shares.
 
-    The global model is `forward_correction`. A cluster's smoothed share of a class is (m q + s g) / (m + s). Here q is
-    the share estimated from the cluster's m released labels and corrected for their noise, and g is the global model's
-    mean prediction over the cluster's users. A new row belongs to the cluster of the nearest user. The penalty of the
-    global model is chosen so that models learned from half of the clusters predict the released labels of the other
-    half best. The number s is chosen so that half of the released labels predict the other half best. True labels are
-    not looked at.
+    The global model is `forward_correction`. A cluster's smoothed share of a class is (m q + s g) / (m + s). Here m
+    labels are released from the cluster, and q is their share of the class, corrected for noise. g is the global
+    model's mean prediction over the cluster's users. A new row belongs to the cluster of the nearest user. The global
+    model's penalty is chosen by cross-validation on released labels, between two halves of the clusters. The number s
+    is chosen by how well half of the released labels predict the other half. True labels are not looked at.
     """
 
     kind: Literal["cluster_and_features"] = "cluster_and_features"
@@ -137,19 +132,17 @@ class ClusterAndFeaturesConfig(Learner):
 
         Args:
             features: (m, d) features of m labels. weights: (m, K) weights of the K classes in each label; a hard label
-            has weight 1 for its class and 0 for the others.
+            (a class) has weight 1 for its class and 0 for the others.
         """
         return SoftLogisticRegressionConfig(max_iterations=self.max_iterations).fit(features, weights)
 
     def learn(self, received: Received) -> Predictor:
-        """The predictor that is learned from released hard labels. First a global logistic regression on the features
-        is learned. Then its predictions are multiplied by a factor for each cluster and class, so that their mean over
-        a cluster's users becomes a weighted mean of two distributions: the class shares estimated from the cluster's
-        labels, and the mean prediction of the global model.
+        """The predictor that is learned from released hard labels: a global model on the features, times a factor for
+        each cluster and class.
 
         Args:
-            received: the hard labels that arrived, the public probabilities of each released label given the true one,
-            the features of all users, and their clusters.
+            received: hard labels that arrived, and the public probabilities of each released label given the true
+            label. It also has the features and clusters of all users.
 
         Raises:
             InputError: these probabilities are not public.
@@ -161,13 +154,9 @@ class ClusterAndFeaturesConfig(Learner):
         return _Moved(model, received.features, factors)
 
     def _penalty(self, whole: _Evidence) -> float:
-        """The L2 penalty on the global model's coefficients, 1, 10, 100 or 1000, that fits the released labels best in
-        a cross-validation. A model learned from half of the clusters is judged by the likelihood of the released labels
-        of the other half; then the halves change their roles. If several penalties are equally good, the largest is
-        chosen. No true label is used.
-
-        Args:
-            whole: all released labels, with the law of their noise.
+        """The best L2 penalty on the global model's coefficients: 1, 10, 100 or 1000. A model learned from half of the
+        clusters is judged by the likelihood of the released labels in the other half. Then the halves change their
+        roles. If several penalties are equally good, the largest is chosen. No true label is used.
         """
         even = whole.received.cluster % 2 == 0
         halves = whole.part(even), whole.part(~even)
@@ -181,14 +170,10 @@ class ClusterAndFeaturesConfig(Learner):
         return min(PENALTIES[::-1], key=loss)
 
     def _strength(self, whole: _Evidence, penalty: float) -> float:
-        """The number s, which is 1, 3, 10, 30, 100, 300, 1000 or infinity. When the global model's mean prediction over
-        a cluster is averaged with the cluster's released labels, this prediction counts as much as s labels. The model
-        and the cluster shares are learned from every second released label, and s is chosen so that the other labels
-        have the largest likelihood. If several s are equally good, the largest is chosen.
-
-        Args:
-            whole: all released labels, with the law of their noise. penalty: L2 penalty on the global model's
-            coefficients.
+        """The best number s: 1, 3, 10, 30, 100, 300, 1000 or infinity. The global model's mean prediction over a
+        cluster counts as much as s labels of the cluster. Model and cluster shares are learned from every second
+        released label. They are judged by the likelihood of the other labels. If several s are equally good, the
+        largest is chosen.
         """
         first = np.arange(len(whole.received.release)) % 2 == 0
         learned, held = whole.part(first), whole.part(~first)
@@ -200,12 +185,8 @@ class ClusterAndFeaturesConfig(Learner):
         return min(STRENGTHS[::-1], key=loss)
 
     def _model(self, evidence: _Evidence, penalty: float) -> Predictor:
-        """The global model, which predicts from features without clusters (forward correction). It is a logistic
-        regression with an L2 penalty. Its predictions, passed through the public noise on labels, give the released
-        labels the largest penalised likelihood.
-
-        Args:
-            evidence: released labels with their likelihoods. penalty: weight of the L2 penalty on coefficients.
+        """The global model, a logistic regression on the features with an L2 penalty (forward correction). Given the
+        public noise, its coefficients give the released labels the largest penalised likelihood.
         """
         forward = ForwardCorrectionConfig(l2=penalty, max_iterations=self.max_iterations)
         return forward.fitted(evidence.observed, evidence.shares.shape[1])
@@ -215,8 +196,8 @@ class ClusterAndFeaturesConfig(Learner):
 class _Moved:
     """A predictor: a model's probabilities times the class factors of the nearest user, scaled to sum 1.
 
-    users: (n, d) features of all users. factors: (n, K) factor of each user and class, the same for all users of a
-    cluster.
+    users: (n, d) features of all users. factors: (n, K) factor of each user and class; users of a cluster have equal
+    factors.
     """
 
     model: Predictor

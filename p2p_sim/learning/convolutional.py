@@ -22,7 +22,7 @@ class ConvolutionalConfig(Learner):
     bits.
 
     The features are the pixels of square images, grey or in three colours. For labels of K bits the predicted
-    probabilities are scores whose order counts; they are not calibrated. Needs PyTorch.
+    probabilities are uncalibrated scores: only their order is meaningful. Needs PyTorch.
     """
 
     kind: Literal["convolutional"] = "convolutional"
@@ -31,7 +31,8 @@ class ConvolutionalConfig(Learner):
     architecture: Architecture = "simple"
     """"simple": two convolution and pooling layers with dropout 1/2; "resnet18": ResNet-18 for small images."""
     epochs: int = Field(default=10, ge=1)
-    """Passes over the labels, at least 1; fixed in advance, since a stop that depends on true labels costs privacy."""
+    """Passes over the labels, at least 1. The number is fixed in advance: a stop that depends on true labels costs
+    privacy."""
     batch: int = Field(default=400, ge=1)
     """Number of labels over which a step of Adam averages, at least 1."""
     learning_rate: float = Field(default=1e-3, gt=0, le=1)
@@ -39,16 +40,16 @@ class ConvolutionalConfig(Learner):
     threads: int = Field(default=1, ge=1, le=256)
     """Threads of a training, 1 to 256. The same number of threads gives the same weights on the same machine."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Device of the training; "auto": a GPU if there is one. Weights trained on a GPU differ from those on a CPU."""
+    """Device of the training; "auto": a GPU if there is one. A GPU and a CPU give different weights."""
     nonprivate: bool = True
     """Train a second network on the true labels, for comparison; false: the columns without privacy stay empty."""
     seed: int | None = Field(default=None, ge=0, le=2**63 - 1)
     """Seed of initial weights, order and dropout; absent: drawn from the scenario's seed, anew for each replicate."""
 
     def seeded(self, streams: Streams) -> Self:
-        """The configuration itself if it has a seed. Otherwise a copy with a seed that is drawn from the random numbers
-        of this replicate (one repetition of the scenario). So replicates differ, and each can be run again. The seed
-        determines the initial weights, the order of the images in training, and dropout.
+        """A copy with a seed from the replicate's random numbers, or the configuration itself if it has a seed. A
+        replicate is one repetition of the scenario. The seed determines the initial weights, the order of the images,
+        and dropout.
 
         Args:
             streams: the random numbers of the replicate.
@@ -57,7 +58,7 @@ class ConvolutionalConfig(Learner):
 
     @property
     def has_reference(self) -> bool:  # type: ignore[override]  # in all other learners it is a constant
-        """Whether a second network is trained on the true labels; its results show how much the first network loses by
+        """Whether a second network is trained on the true labels. A comparison of both networks shows the cost of
         privacy.
         """
         return self.nonprivate
@@ -69,9 +70,8 @@ class ConvolutionalConfig(Learner):
         self._device()
 
     def learn(self, received: Received) -> Predictor:
-        """The network trained on the released labels and the images of the users under whose names they arrived. If
-        each label consists of K bits, the network predicts every bit by a sigmoid of its own. Hard labels and class
-        probabilities are learned with a softmax.
+        """The network trained on the released labels and the images of the users under whose names the labels arrived.
+        If each label is K bits, each bit is predicted by its own sigmoid. Otherwise the network has a softmax.
 
         Args:
             received: released labels that arrived, and the public features of all users.
@@ -82,10 +82,10 @@ class ConvolutionalConfig(Learner):
         """The network trained on m square images and their label vectors.
 
         Args:
-            features: (m, p) pixel values of each image, one image a row, pixels row by row. If images have three
-            colours, all values of the first colour come first, then all of the second, then all of the third.
-            weights: (m, K) label vectors: shares of the classes, or K bits. bits: True if the vectors are bits, each
-            predicted by a sigmoid of its own; False if they are shares, predicted by one softmax.
+            features: (m, p) the pixel values of one image in each row. An image with three colours has all values of
+            the first colour, then all of the second, then all of the third. weights: (m, K) label vectors: shares of
+            the classes, or K bits. bits: True: the vectors are bits, and each bit is predicted by its own sigmoid.
+            False: the vectors are shares, predicted by one softmax.
         """
         self.check_installed()
         settings = Settings(
@@ -112,8 +112,6 @@ class _Trained:
     settings: Settings
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """Predicted class probabilities (n, K). If the network was trained on bits, they are its K sigmoids divided by
-        their sum.
-        """
+        """Predicted class probabilities (n, K). For K bits, the sigmoids are divided by their sum."""
         scores = predicted(self.network, features, self.settings)
         return normalised(scores) if self.settings.bits else scores

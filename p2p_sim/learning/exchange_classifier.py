@@ -19,26 +19,24 @@ from p2p_sim.privacy import PrivacyBound
 
 Floats = NDArray[np.float64]
 MOST_CLUSTERS = 100
-"""Largest number of clusters if neither clusters nor their number is given. Fewer and larger clusters lower ε and cost
-little accuracy.
-"""
+"""Largest default number of clusters. Fewer and larger clusters lower ε and cost little accuracy."""
 
 
 @dataclass(eq=False, repr=False)
 class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that learns from labels passed on by the label exchange (clustering paper, Algorithm 2).
 
-    Each row is a user with public features X and a private label y. She flips her label with probability α, fetches the
-    noisy label of a random peer of her cluster, and submits the fetched label with probability θ. The `estimator`
+    Each row is a user with public features X and a private label y. She flips her label with probability α. She fetches
+    the noisy label of a random peer of her cluster, and submits the fetched label with probability θ. The `estimator`
     learns from the submitted labels. Nobody is trusted. `privacy_` bounds what the fitted model and its predictions
     reveal.
 
     Args:
-        flip_prob: α in [0, 1 - 1/K] for K classes. sampling_rate: θ in (0, 1]. target_epsilon: an ε that is wanted; the
-        smallest α sufficient for it is used instead of flip_prob. n_clusters: number of k-means clusters of X if `fit`
-        gets no clusters; None: about √n for n rows, at most 100. delta: δ of `privacy_`, in (0, 1); None: n^-2, at most
-        1e-4. estimator: a scikit-learn classifier; None: logistic regression. random_state: a seed or a RandomState,
-        with which the noise can be repeated; None: fresh noise in every fit, which a release needs.
+        flip_prob: α in [0, 1 - 1/K] for K classes. sampling_rate: θ in (0, 1]. target_epsilon: a wanted ε; the smallest
+        sufficient α then replaces flip_prob. n_clusters: number of k-means clusters of X if `fit` gets no clusters;
+        None: about √n for n rows, at most 100. delta: δ of `privacy_`, in (0, 1); None: n^-2, at most 1e-4. estimator:
+        a scikit-learn classifier; None: logistic regression. random_state: a seed or a RandomState, which makes the
+        noise repeatable; None: fresh noise in every fit, which a release needs.
 
     Attributes:
         classes_: (K,) the classes. privacy_: bounds of ε (a `PrivacyBound`) for the cluster with the largest ε, against
@@ -63,11 +61,11 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike, clusters: ArrayLike | None = None) -> Self:
-        """Exchange the labels y (n,) of the rows X (n, d), learn from the submitted labels, and return this object.
+        """Exchange the labels of all rows, learn from the submitted labels, and return this object.
 
         Args:
             X: (n, d) features. y: (n,) labels. clusters: (n,) cluster of each row; each cluster has at least two rows.
-            If it is None, clusters are found by k-means.
+            None: k-means finds the clusters.
 
         Raises:
             ValueError: a parameter is out of its range, or a cluster has a single row.
@@ -100,9 +98,10 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return self
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Class probabilities (n, K) of the rows X (n, d), predicted by the fitted estimator.
+        """Class probabilities of the rows X (n, d), as (n, K), predicted by the fitted estimator.
 
-        A class whose label nobody submitted has probability 0. If no label at all was submitted, every class has 1/K.
+        A class that nobody submitted has probability 0. If no label at all was submitted, every class has probability
+        1/K.
         """
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float64, reset=False)
@@ -111,7 +110,7 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return shares
 
     def predict(self, X: ArrayLike) -> NDArray[np.generic]:
-        """The most probable class (n,) of each row of X; if no label was submitted, a uniform draw for each row."""
+        """The most probable class (n,) of each row of X. If no label was submitted, classes are drawn uniformly."""
         check_is_fitted(self)
         return np.asarray(self.estimator_.predict(validate_data(self, X, dtype=np.float64, reset=False)))
 
@@ -123,8 +122,8 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return int(self.random_state)
 
     def _clusters(self, rows: Floats, stated: ArrayLike | None, streams: Streams) -> NDArray[np.int64]:
-        """The cluster (n,) of each row, numbered from 0: the stated clusters or, if these are None, clusters by
-        k-means.
+        """The cluster of each row, (n,), numbered from 0: the stated clusters, or clusters by k-means if none are
+        stated.
         """
         if stated is not None:
             cluster = np.unique(np.asarray(stated), return_inverse=True)[1].astype(np.int64)
@@ -139,9 +138,10 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         )
 
     def _learned(self, rows: NDArray[np.floating], labels: NDArray[np.generic]) -> Any:
-        """The estimator fitted to the submitted labels (m,) and the features (m, d) of the users who submitted them.
+        """The estimator fitted to the submitted labels (m,) and the features of their submitters, (m, d).
 
-        It predicts a constant if all labels are of one class, and a uniformly random class if there are no labels.
+        If all labels are of one class, a constant is predicted. If there are no labels, a uniformly random class is
+        predicted.
         """
         from sklearn.dummy import DummyClassifier
         from sklearn.linear_model import LogisticRegression

@@ -20,18 +20,18 @@ Floats = NDArray[np.float64]
 class ExchangeHistogram(HistogramClassifier):
     """Histogram rule on [0, 1]^d whose labels come from the label exchange (clustering paper, Algorithm 2).
 
-    Users need to trust nobody. Each row is a user, who flips her label with probability α, fetches the noisy label of a
-    random peer of her cell, and submits it with probability θ. Features are public. So the cells and their sizes are
-    public too, and the privacy accounting of the exchange applies to each cell. If t labels arrive from a cell and k of
-    them are 1, its vote is (k - t/2)/(1-2α), which undoes the flips on average. Users in cells with fewer than
-    `smallest_cell` rows submit nothing; there the prediction is 0.
+    Users need to trust nobody. Each row is a user. She flips her label with probability α, and fetches the noisy label
+    of a random peer of her cell. She submits the fetched label with probability θ. Features are public, so cells and
+    their sizes are public too. The privacy accounting of the exchange applies to each cell. Let t labels arrive from a
+    cell, and let k of the t labels be 1. The cell's vote is (k - t/2)/(1-2α), which undoes the flips on average. Users
+    submit nothing if their cell has fewer than `smallest_cell` rows; the prediction there is 0.
 
     Args:
-        target_epsilon: upper limit of ε, to which α is calibrated: the smallest α found that keeps to it is used. None
-        if `flip_prob` is given. flip_prob: α in [0, 1/2). delta: δ in (0, 1); None: n^-2 for n rows. sampling_rate: θ.
-        side: side length of the cubes, which is public; None: the smallest side that is at least n^(-1/(2d)) and
-        divides [0, 1] evenly. smallest_cell: number of rows, at least 2, that a cell needs to take part. Small cells
-        need a large α, and all cells share one α. random_state: seed of flips, fetches and submissions.
+        target_epsilon: upper limit of ε; the smallest α found that keeps to this limit is used. None if `flip_prob` is
+        given. flip_prob: α in [0, 1/2). delta: δ in (0, 1); None: n^-2 for n rows. sampling_rate: θ. side: public side
+        length of the cubes; None: the smallest side that is at least n^(-1/(2d)) and divides [0, 1] evenly.
+        smallest_cell: number of rows, at least 2, that a cell needs to take part. Small cells need a large α, and all
+        cells have the same α. random_state: seed of flips, fetches and submissions.
     """
 
     target_epsilon: float | None = 1.0
@@ -43,7 +43,7 @@ class ExchangeHistogram(HistogramClassifier):
     random_state: int = 0
 
     def _fit(self, points: Floats, labels: NDArray[np.uint8]) -> Self:
-        """Exchange the labels (n,), 0 or 1, within the cells of the points (n, d), count votes, and return this object.
+        """Exchange the labels within the cells, count votes, and return this object.
 
         Raises:
             InputError: a parameter is out of its range, or no cell has `smallest_cell` rows.
@@ -67,7 +67,7 @@ class ExchangeHistogram(HistogramClassifier):
         offsets = np.concatenate([[0], np.cumsum(sizes[clusters])])
         population = Population(np.zeros((len(users), 0)), labels[users], offsets, 2)
         release = self.mechanism_.run(population, NetworkConfig(), Streams(self.random_state, 0)).labels
-        # a label counts in the cell of the user who submitted it, which is also the cell of the label's owner
+        # a label counts in the submitter's cell, which is also the cell of the label's owner
         cell = cells[users[release.user]]
         self.counts_ = np.bincount(cell, minlength=len(sizes)).astype(np.float64)
         ones = np.bincount(cell, weights=release.payload.astype(np.float64), minlength=len(sizes))
@@ -91,8 +91,8 @@ class ExchangeHistogram(HistogramClassifier):
                 raise InputError(fault)
 
     def privacy(self) -> PrivacyBound:
-        """The bounds of ε for one user's label against the learner, who sees the submitted labels. They are taken from
-        the cell with the largest ε. They hold at the δ of the fit: the parameter `delta` or, if it is None, n^-2 for n
-        rows.
+        """The bounds of ε for one user's label against the learner, who sees the submitted labels. The cell with the
+        largest ε determines the bounds. They hold at the δ of the fit: the parameter `delta`, or n^-2 for n rows if
+        `delta` is None.
         """
         return max(self.mechanism_.privacy(self.sizes_, self.delta_), key=lambda bound: bound.epsilon_upper)

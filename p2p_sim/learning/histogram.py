@@ -18,32 +18,30 @@ FIGURES = ("half_l1", "nonprivate_half_l1", "cells", "nonprivate_cells", "count_
 
 
 def density_figures(people: Population, release: DensityRelease) -> dict[str, float | None]:
-    """The errors of a released density of the users' features, as columns of a result row. Column half_l1 has half the
-    L1 distance of the density from the true one, and cells has the density's number of cells. count_error has the
-    largest error of a noisy count in a cell that holds users; the count of a cell that was not released is taken as 0.
-    nonprivate_half_l1 and nonprivate_cells have the corresponding values for a density without privacy, which has the
-    same grid of cells and the exact share of the users in each.
+    """The errors of a released density of the users' features, as columns of a result row.
 
-    The L1 distances are None if the true density is not known. count_error is None if no counts are released.
+    half_l1: half the L1 distance from the true density. cells: the number of cells. count_error: the largest error of a
+    noisy count in a cell that holds users; a cell that was not released has the count 0. nonprivate_half_l1,
+    nonprivate_cells: half_l1 and cells of a density without privacy, with the same grid and the exact share of the
+    users in each cell. The distances are None if the true density is not known. count_error is None if no counts are
+    released.
 
     Args:
         people: the users, with their features. release: the density, which is constant on each cell of a grid. It has
-        the side length of the cells, the origin of the grid, and for each cell its coordinates, its mass and perhaps a
-        noisy count.
+        the cells' side length, the grid's origin, and each cell's coordinates and mass. It may have noisy counts.
     """
     from p2p_sim.histograms import HistogramDensity
 
     with np.errstate(over="ignore"):  # points too far away are in the outermost cell
         true = HistogramDensity(release.side).fit(DensityRelease.moved(people.features, release.origin))
     own = DensityRelease(true.coordinates_, true.masses_, release.side, release.origin)
-    # half the L1 distances of both densities from the users' law, and their numbers of cells
+    # half the L1 distance of each density from the users' law, and each density's number of cells
     law, densities = people.line_law, (release, own)
     distances = [
         None if law is None else half_l1(law, each.coordinates[:, 0], each.side, each.heights, each.origin)
         for each in densities
     ]
     sizes = [float(len(each.masses)) for each in densities]
-    # the largest error of a count in a cell that has users; the count of a cell that is not released is 0
     count_error = None
     if release.counts is not None:
         counts = CellTable.of(release.coordinates).look_up(release.counts, own.coordinates)
@@ -54,8 +52,8 @@ def density_figures(people: Population, release: DensityRelease) -> dict[str, fl
 class HistogramConfig(Learner):
     """Predict in each cube of [0, 1]^d the class with the largest sum of weights there, and class 0 in empty cubes.
 
-    This is the rule of *Private Bayes consistency* (Bousquet et al. 2022) without its noise; labels that are private
-    already, such as exchanged ones, do not need more noise. A comparison with `private_histogram` shows what privacy
+    This is the rule of *Private Bayes consistency* (Bousquet et al. 2022) without its noise. Labels that are private
+    already, for example exchanged labels, need no more noise. A comparison with `private_histogram` shows what privacy
     costs.
     """
 
@@ -64,9 +62,9 @@ class HistogramConfig(Learner):
     loss: ClassVar[Loss] = "zero_one"
     takes_counts: ClassVar[bool] = True
     side: float | None = Field(default=None, gt=0, le=1)
-    """Side of the cubes, above 0 and at most 1; absent: n^(-1/(2d)) for n labels that arrive."""
+    """Side of the cubes, above 0 and at most 1; absent: n^(-1/(2d)), where n labels arrive."""
     low: float = 0.0
-    """Feature value that becomes 0 after scaling; values outside [low, high] are moved to the nearer end."""
+    """Feature value that becomes 0 after scaling. A value outside [low, high] is moved to the nearer end."""
     high: float = 1.0
     """Feature value that becomes 1 after scaling, above `low`."""
 
@@ -77,7 +75,7 @@ class HistogramConfig(Learner):
         return self
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor learned from m labels: in each cube, the weights of each class are summed over the cube's rows.
+        """The predictor learned from m labels. In each cube, the weights of each class are summed over the cube's rows.
 
         Args:
             features: (m, d). weights: (m, K) weights of the K classes in each label.

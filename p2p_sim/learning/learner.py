@@ -1,4 +1,4 @@
-"""The base of all learners. A learner makes a predictor from a release or, for comparison, from true labels."""
+"""The base of all learners. A learner makes a predictor from released labels, or from true labels for comparison."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from p2p_sim.population import FiniteLaw
 Loss = Literal["log", "zero_one", "squared"]
 Floats = NDArray[np.float64]
 VECTORS: tuple[ReleaseKind, ...] = ("bits", "hard", "soft")
-"""Kinds of labels that can be used as vectors in [0, 1]^K."""
+"""Kinds of labels that can be used as vectors in [0, 1]^K: K bits, a class (hard), or class probabilities (soft)."""
 SUMS: tuple[ReleaseKind, ...] = ("hard", "soft", "signed")
-"""Kinds of labels in which the weights of the classes sum to 1."""
+"""Kinds of labels in which the weights of the classes sum to 1. Signed weights may be negative."""
 
 
 def one_hot(labels: NDArray[np.integer], num_classes: int) -> Floats:
@@ -25,8 +25,8 @@ def one_hot(labels: NDArray[np.integer], num_classes: int) -> Floats:
 
 
 def labels_in(weights: Floats) -> Floats:
-    """The number of labels (m,) in each row of weights (m, K). It is the rounded sum of the row, because the weights of
-    one label sum to 1.
+    """The number of labels in each row of weights (m, K), as (m,). The weights of one label sum to 1, so the number is
+    the rounded sum of the row.
     """
     return np.asarray(np.rint(weights.sum(axis=1)))
 
@@ -34,8 +34,8 @@ def labels_in(weights: Floats) -> Floats:
 def labelled_rows(
     features: NDArray[np.floating], weights: Floats
 ) -> tuple[NDArray[np.floating], NDArray[np.uint8], Floats | None]:
-    """A training set in which each row has one class: features (r, d), classes (r,), and weights (r,), which are None
-    if all are 1.
+    """A training set in which each row has one class: features (r, d), classes (r,), and weights (r,). If all weights
+    are 1, None replaces the weights.
 
     A row of features is repeated for each class whose weight is not 0.
 
@@ -56,13 +56,11 @@ def normalised(scores: NDArray[np.floating]) -> Floats:
 
 
 def probabilities_of(predictor: Predictor, features: NDArray[np.floating], cluster: NDArray[np.int64] | None) -> Floats:
-    """Predicted class probabilities (m, K) of the features (m, d). If the predictor consists of one predictor for each
-    cluster (`ByCluster`), each row is predicted by its cluster's predictor or, if `cluster` is None, by the mean of all
-    predictors.
+    """Predicted class probabilities (m, K) of the features (m, d).
 
     Args:
-        predictor: one for all rows, or one for each cluster. features: (m, d). cluster: (m,) cluster of each row; None:
-        not known.
+        predictor: one for all rows, or one for each cluster (`ByCluster`). features: (m, d). cluster: (m,) cluster of
+        each row; the cluster's predictor is used. None: not known; the mean of all clusters' predictors is used.
     """
     if isinstance(predictor, ByCluster) and cluster is not None:
         return predictor.within(features, cluster)
@@ -107,14 +105,14 @@ class Received:
 
     @property
     def cluster(self) -> NDArray[np.int64]:
-        """The cluster (m,), numbered from 0, of the user under whose name each of m released labels arrived."""
+        """The cluster, numbered from 0, of the user under whose name each of m released labels arrived, (m,)."""
         return np.searchsorted(self.cluster_offsets, self.release.user, side="right") - 1
 
     def law(self, learner: str) -> NoiseLaw:
-        """The public probabilities of each released hard label given the true label, with which a learner can correct
-        for the noise. They are K x K matrices with a row for each true label and a column for each released one; there
-        is one matrix for all labels, or one for each group of labels. The law also says whether the true label is the
-        user's own or that of a random user of her cluster.
+        """The public probabilities of each released hard label given the true label. A learner can use these
+        probabilities to correct for the noise. The probabilities are K x K matrices, with a row for each true label and
+        a column for each released label. Each label, or each group of labels, has such a matrix. The law also says
+        whose label is released: the user's own, or the label of a random user of her cluster.
 
         Args:
             learner: kind of the learner, for the error message only.
@@ -132,7 +130,7 @@ class Received:
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """How many hard labels of each class there are at each of the P points of a known law of features and labels.
+    """The number of hard labels of each class at each of P points of a known law of features and labels.
 
     rows: (P, d) features of the points. counts: (P, K) number of labels of each class. cluster: (P,) cluster of each
     point.
@@ -157,11 +155,10 @@ class Counted:
 class Learner(Config):
     """The base of all learners; a learner must define only `fit`.
 
-    accepts: kinds of labels that it can learn from. loss: the loss in which its excess risk is measured. takes_counts:
-    whether one row of weights may stand for several labels. If so, the labels at each point of a known law can be
-    counted and given as one row. uses_noise_law: whether `learn` needs the public law of the labels' noise.
-    has_reference: whether the learner also learns from the true labels, for the columns of results that show what is
-    reached without privacy.
+    accepts: kinds of labels that the learner can use. loss: the loss that measures the learner's excess risk.
+    takes_counts: whether one row of weights may stand for several labels; then the labels at each point of a known law
+    can be counted and given as one row. uses_noise_law: whether `learn` needs the public law of the labels' noise.
+    has_reference: whether the learner also learns from the true labels, for the results without privacy.
     """
 
     kind: str
@@ -177,21 +174,21 @@ class Learner(Config):
         return True
 
     def check_installed(self) -> None:
-        """Raise InputError if a library that the learner needs is missing; by default it needs none."""
+        """Raise InputError if a library that the learner needs is missing. By default a learner needs none."""
 
     def seeded(self, streams: Streams) -> Self:
-        """The learner itself or, if it needs a seed and has none, a copy with a seed from the random numbers of the
-        replicate (one repetition of a scenario). The learner of the base class needs none.
+        """The learner itself, or a copy with a seed if the learner needs a seed and has none. The learner of the base
+        class needs none.
 
         Args:
-            streams: the random numbers of the replicate.
+            streams: the random numbers of the replicate (one repetition of a scenario), from which the seed is drawn.
         """
         return self
 
     @abstractmethod
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor learned from features and labels. To measure what is reached without privacy, it is called with
-        the true labels.
+        """The predictor learned from features and labels. The results without privacy come from a call with the true
+        labels.
 
         Args:
             features: (m, d). weights: (m, K) weights of the K classes in each label; a hard label has weight 1 for its
@@ -199,13 +196,13 @@ class Learner(Config):
         """
 
     def learn(self, received: Received) -> Predictor:
-        """The predictor learned from a release; overridden by learners that need more than features and weights."""
+        """The predictor learned from a release. Learners that need more than features and weights override it."""
         return self.fit(received.rows, received.weights)
 
     def learn_counts(self, received: Counted) -> Predictor:
-        """The predictor learned from the number of released hard labels of each class at finitely many feature points.
-        It is called instead of `learn` in runs that are too large to keep single labels. Only learners that accept one
-        row of class weights for several labels (those with takes_counts) support it.
+        """The predictor learned from the number of released hard labels of each class at finitely many points. Runs
+        that are too large to keep single labels call this method instead of `learn`. Only learners with takes_counts
+        support it.
 
         Args:
             received: features (P, d) of P points, and counts (P, K) of the K classes there.
@@ -221,9 +218,9 @@ class ValueLearner(Learner):
 
     @property
     def knows_clusters(self) -> bool:
-        """Whether the learner takes into account that a released number is that of a random user of the cluster. If so,
-        it relates the number to the mean features of the cluster's users, and not to the features of the user who
-        submitted it. False by default.
+        """Whether the learner treats a released number as the number of a random user of the cluster. Such a learner
+        relates the number to the mean features of the cluster's users. Otherwise it uses the features of the user who
+        submitted the number. False by default.
         """
         return False
 
@@ -233,11 +230,11 @@ class ValueLearner(Learner):
         """The predictor learned from true numbers, without privacy.
 
         Args:
-            features: (m, d). numbers: (m,) the true numbers, each of them a value in `grid` and not its index. grid:
-            the K public values that a label can have, ascending.
+            features: (m, d). numbers: (m,) the true numbers; each number is a value in `grid`, not an index. grid: the
+            K public values that a label can have, ascending.
         """
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor learned from weights (m, K) of classes; the classes count as the numbers 0 to K-1."""
+        """The predictor learned from weights (m, K) of classes. The classes count as the numbers 0 to K-1."""
         grid = tuple(map(float, range(weights.shape[1])))
         return self.fit_values(features, weights @ np.array(grid), grid)

@@ -1,4 +1,4 @@
-"""The kinds of learners that a scenario can name, and a check that population, mechanism and learner fit together."""
+"""The kinds of learners for a scenario, and a check that population, mechanism and learner fit together."""
 
 from typing import Annotated
 
@@ -22,22 +22,23 @@ from p2p_sim.population import Source
 
 
 def check_fit(population: Source, mechanism: tuple[str, ReleaseKind], learner: Learner) -> None:
-    """Check that a learner can learn from what a mechanism releases, and that labels are numbers if the mechanism is
-    for numbers. A released density estimate is itself the result. Nothing is learned from it, so the learner must then
-    be the default one. A released model fits every learner for classes.
+    """Check that a learner can learn from what a mechanism releases. A mechanism for numbers also needs a population
+    whose labels are numbers. A released density is the result itself: nothing is learned from it, and the learner must
+    be the default learner. A released model fits every learner for classes.
 
     Args:
-        population: the source of the users, which tells whether labels are classes or numbers. mechanism: its kind, and
-        what it releases: "hard" labels (classes), "bits", "soft" labels (class probabilities), "signed" weights,
-        "values" (numbers), "model" or "density". learner: its `accepts` lists the kinds of labels that it takes.
+        population: the source of the users, which tells whether labels are classes or numbers. mechanism: the kind of
+        the mechanism, and what it releases: "hard" labels (classes), "bits", "soft" labels (class probabilities),
+        "signed" weights, "values" (numbers), "model" or "density". learner: the learner; `accepts` lists the kinds of
+        labels that it takes.
 
     Raises:
         ValueError: population, mechanism and learner do not fit together. The message is one line; it names the keys,
         and the kinds that fit.
     """
     (kind, releases), accepted = mechanism, learner.accepts
-    # a density is itself the result; released numbers need labels that are numbers, and a learner for numbers needs
-    # released numbers
+    # A density is the result itself. Released numbers need labels that are numbers. A learner for numbers needs
+    # released numbers.
     if releases == "density":
         if learner != LogisticRegressionConfig():
             raise ValueError(

@@ -1,4 +1,6 @@
-"""Logistic regression: on hard labels, on weights of the classes, on each class separately, and on trimmed shares."""
+"""Logistic regression: on hard labels, on weights of the classes, on each class separately, and on trimmed shares. A
+trimmed share is a cluster's class share after some labels of each class were removed.
+"""
 
 import warnings
 from dataclasses import dataclass
@@ -34,10 +36,9 @@ class PenalisedLogisticConfig(Learner):
     """Largest number of L-BFGS iterations, at least 1; after these the last iterate is used."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor learned from m labels. The labels come with features (m, d) and with weights (m, K) of the K
-        classes, which are at least 0.
+        """The predictor learned from m labels, with features (m, d) and weights (m, K) of the K classes, at least 0.
 
-        Each row is used once for each class whose weight is not 0, with this weight as its sample weight. If fewer than
+        Each row is used once for each class whose weight is not 0. The weight is the row's sample weight. If fewer than
         two classes have a weight that is not 0, the predictor is a constant.
         """
         from sklearn.exceptions import ConvergenceWarning
@@ -61,7 +62,7 @@ class LogisticRegressionConfig(PenalisedLogisticConfig):
 
 
 def constant_predictor(present: NDArray[np.integer], num_classes: int) -> Predictor:
-    """A predictor that always predicts the only class that occurs or, if no class occurs, equal probabilities.
+    """A predictor of the only class that occurs. If no class occurs, all classes have equal probabilities.
 
     Args:
         present: (0,) or (1,) the classes that occur. num_classes: K.
@@ -79,7 +80,7 @@ class _Constant:
 
 @dataclass(frozen=True)
 class FittedClassifier:
-    """A fitted classifier of scikit-learn; classes that did not occur in its training data have probability 0."""
+    """A fitted classifier of scikit-learn. Classes that did not occur in its training data have probability 0."""
 
     model: Any
     num_classes: int
@@ -94,8 +95,8 @@ class FittedClassifier:
 class OneVsRestConfig(PenalisedLogisticConfig):
     """scikit-learn's logistic regression, separately for each entry of the label vector: K sigmoids, not one softmax.
 
-    An entry s of a soft label counts as a label 1 of weight s and a label 0 of weight 1 - s. The sigmoids, divided by
-    their sum, are scores whose order counts; they are not calibrated probabilities.
+    An entry s of a soft label counts as a label 1 of weight s and a label 0 of weight 1 - s. The sigmoids divided by
+    their sum are uncalibrated scores: only their order is meaningful.
     """
 
     kind: Literal["one_vs_rest"] = "one_vs_rest"
@@ -104,8 +105,8 @@ class OneVsRestConfig(PenalisedLogisticConfig):
     takes_counts: ClassVar[bool] = False
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """K logistic regressions, one for each entry of the label vectors. If the entry of a row is s, the row is used
-        twice: with label 1 and sample weight s, and with label 0 and sample weight 1 - s.
+        """K logistic regressions, one for each entry of the label vectors. A row with the entry s is used twice: as
+        label 1 with weight s, and as label 0 with weight 1 - s.
 
         Args:
             features: (m, d). weights: (m, K) label vectors with entries in [0, 1].
@@ -128,8 +129,8 @@ class _Sigmoids:
 
 
 def trimmed_shares(counts: NDArray[np.integer] | Floats, trim: float) -> Floats:
-    """Class shares (C, K) of the labels that remain in each of C clusters after trimming: each of K classes first loses
-    as many labels as `trim` times the number of all labels of the cluster.
+    """Class shares (C, K) of the labels that remain in each of C clusters after trimming. From each of the K classes,
+    `trim` times the number of all labels of the cluster is removed.
 
     A class loses no more labels than it has. If no label of a cluster remains, all its shares are 0.
 
@@ -150,9 +151,9 @@ class TrimmedClustersConfig(PenalisedLogisticConfig):
 
     For two classes the share q of ones becomes (q - trim) / (1 - 2 trim), cut to [0, 1]. Suppose that a random share
     `trim` of the labels was inverted, by liars or by a randomizer. Then the result is on average the share before the
-    inversions, unless it was cut. Other lies are not undone: if a share `trim` of the users always submit 1, the result
-    is closer than q to the honest share p only if p < (1 - 2 trim) / (2 - 2 trim). If nobody lies, shares are
-    exaggerated.
+    inversions, unless the result was cut. Other lies are not undone. Suppose that a share `trim` of the users always
+    submit 1, and that p is the honest share. Then the result is closer to p than q is only if p < (1 - 2 trim) / (2 - 2
+    trim). If nobody lies, shares are exaggerated.
     """
 
     kind: Literal["trimmed_clusters"] = "trimmed_clusters"
@@ -160,13 +161,13 @@ class TrimmedClustersConfig(PenalisedLogisticConfig):
     """Share of a cluster's labels that each class loses, at least 0 and below 1/K for K classes."""
 
     def learn(self, received: Received | Counted) -> Predictor:
-        """The logistic regression learned from released hard labels. Each label is replaced by the class shares of its
-        cluster, computed after every class lost the share `trim` of the cluster's labels. A row that stands for several
-        labels gets these shares times the number of its labels.
+        """The logistic regression learned from released hard labels. Each label is replaced by its cluster's class
+        shares, after every class lost the share `trim` of the cluster's labels. If a row stands for several labels, the
+        shares are multiplied by the number of labels.
 
         Args:
-            received: either single labels, or the numbers of labels of each class at each point of a known law; both
-            come with their features and clusters.
+            received: single labels, or the numbers of labels of each class at each point of a known law. Both have
+            features and clusters.
 
         Raises:
             InputError: `trim` is not below 1/K.
@@ -187,12 +188,13 @@ class WeightedLogisticConfig(Learner):
     """The base of learners that fit multinomial logistic regression to weights of the classes, with an L2 penalty."""
 
     l2: float = Field(default=1.0, gt=0)
-    """Weight of the penalty |W|²/2 against the sum of the losses, intercepts left out where they can be; above 0."""
+    """Weight of the penalty |W|²/2 against the sum of the losses, above 0. Intercepts have no penalty where possible.
+    """
     max_iterations: int = Field(default=1000, ge=1)
     """Largest number of L-BFGS iterations, at least 1."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The model that minimises the penalised loss. It is found by L-BFGS, with all coefficients 0 at the start.
+        """The model that minimises the penalised loss, found by L-BFGS. All coefficients start at 0.
 
         Args:
             features: (m, d). weights: (m, K) weights of the classes in each label, of any sign.
@@ -201,7 +203,7 @@ class WeightedLogisticConfig(Learner):
 
         labels = labels_in(weights)
         design = np.hstack([features, np.ones((len(features), 1), features.dtype)])
-        targets = weights if weights.shape[1] > 2 else weights[:, 1:]  # if there are two classes, the first has score 0
+        targets = weights if weights.shape[1] > 2 else weights[:, 1:]  # the first of two classes has score 0
         width, scores = design.shape[1], targets.shape[1]
         pull = (design.T @ targets.astype(design.dtype)).astype(np.float64)
         penalised = np.full((width, 1), self.l2)
@@ -226,9 +228,9 @@ class SoftLogisticRegressionConfig(WeightedLogisticConfig):
 
     The weights w_iy of label i sum to 1 over the classes y. So the loss of a label with weights w is ln Σ_y e^(s_y) -
     w·s, where s_y is the score of class y. This loss is convex in the scores, whatever the signs of the weights. For
-    hard labels the objective is that of scikit-learn. If the weights are columns of Q⁻¹, it is the modified loss of the
-    clustering paper's Algorithm 1. If strong noise makes the sum of a class's weights negative, the loss has a minimum
-    only with a penalty on intercepts; then intercepts are penalised too.
+    hard labels this is scikit-learn's objective. For weights that are columns of Q⁻¹, it is the modified loss of the
+    clustering paper's Algorithm 1. Strong noise can make the sum of a class's weights negative. Then intercepts are
+    penalised too, because the loss has no minimum without a penalty on intercepts.
     """
 
     kind: Literal["soft_logistic_regression"] = "soft_logistic_regression"
@@ -237,9 +239,9 @@ class SoftLogisticRegressionConfig(WeightedLogisticConfig):
 
 
 def _log_sum(scores: NDArray[np.floating], labels: Floats) -> tuple[float, NDArray[np.floating]]:
-    """A part of the logistic loss, and its gradient. The part is Σ over rows of (number of labels) · ln Σ_y e^(s_y),
-    where s_y is the score of class y; the rest of the loss is linear in the scores. The gradient with respect to the
-    scores, (m, K), has in each row the class probabilities times the row's number of labels.
+    """A part of the logistic loss, and its gradient. The part is Σ (number of labels) · ln Σ_y e^(s_y) over rows, where
+    s_y is the score of class y. The rest of the loss is linear in the scores. A row of the gradient (m, K) has the
+    class probabilities times the row's number of labels.
 
     Args:
         scores: (m, K) s_y. A single column (m, 1) has the scores of the second of two classes; the first has score 0.
@@ -262,7 +264,7 @@ def _log_sum(scores: NDArray[np.floating], labels: Floats) -> tuple[float, NDArr
 class LinearSoftmax:
     """A softmax of linear scores.
 
-    coefficients: (d + 1, K), or (d + 1, 1) for two classes; the last row has the intercepts.
+    coefficients: (d + 1, K), or (d + 1, 1) for two classes. The last row has the intercepts.
     """
 
     coefficients: Floats

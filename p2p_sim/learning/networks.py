@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 Architecture = Literal["simple", "resnet18"]
 LEAST_SIDE = 16
-"""Smallest side of an image, in pixels, with which every layer has at least one pixel."""
+"""Smallest side of an image, in pixels. A smaller image would leave a layer without pixels."""
 
 
 def image_shape(num_features: int) -> tuple[int, int, int]:
-    """Channels, height and width of a square image with the given number of pixel values: one channel (grey) or three
-    (colours).
+    """Channels, height and width of a square image with a given number of pixel values. The image has one channel
+    (grey) or three channels (colours).
 
     >>> image_shape(784), image_shape(3072)
     ((1, 28, 28), (3, 32, 32))
@@ -67,15 +67,13 @@ def scores(network: "nn.Module", images: "Tensor") -> "Tensor":
 
 
 def _simple(channels: int, side: int, num_classes: int) -> "nn.Module":
-    """A network of two convolution and pooling layers and two linear layers, with dropout 1/2. The kinds of layers are
-    those of the vector approximation paper, Section 5.2; the numbers of channels and units are not taken from it.
-
-    Args:
-        channels: number of an image's channels. side: side of an image, in pixels. num_classes: K.
+    """A network of two convolution and pooling layers and two linear layers, with dropout 1/2. Images have `channels`
+    channels and `side` pixels a side. The vector approximation paper, Section 5.2, uses these kinds of layers. The
+    numbers of channels and units are not from the paper.
     """
     from torch import nn
 
-    # a convolution of width 5 shortens each side by 4 pixels, and pooling halves what remains; both happen twice
+    # a convolution of width 5 shortens each side by 4 pixels, then pooling halves it; both happen twice
     pooled_side = ((side - 4) // 2 - 4) // 2
     return nn.Sequential(
         nn.Conv2d(channels, 16, 5), nn.MaxPool2d(2), nn.ReLU(),
@@ -86,8 +84,8 @@ def _simple(channels: int, side: int, num_classes: int) -> "nn.Module":
 
 
 def _resnet18(channels: int, num_classes: int) -> "nn.Module":
-    """ResNet-18 (He et al. 2016) in the form usual for small images: the first convolution is 3x3 of stride 1, without
-    pooling after it.
+    """ResNet-18 (He et al. 2016) in the usual form for small images: the first convolution is 3x3 with stride 1,
+    without pooling after it.
     """
     from torch import nn
 
@@ -106,12 +104,8 @@ def _resnet18(channels: int, num_classes: int) -> "nn.Module":
 
 
 def _block(narrow: int, wide: int, stride: int) -> "nn.Module":
-    """A residual block: two convolutions, and a short cut around them. The short cut is a 1x1 convolution if the shape
-    changes.
-
-    Args:
-        narrow, wide: numbers of channels before and after the block. stride: the stride of the first convolution and of
-        the short cut.
+    """A residual block: two convolutions from `narrow` to `wide` channels, and a short cut around both. If the shape
+    changes, the short cut is a 1x1 convolution. `stride` applies to the first convolution and to the short cut.
     """
     from torch import nn
 
@@ -122,11 +116,8 @@ def _block(narrow: int, wide: int, stride: int) -> "nn.Module":
 
 
 def _convolution(narrow: int, wide: int, size: int, stride: int) -> tuple["nn.Module", "nn.Module"]:
-    """A convolution without intercept, and the batch normalisation that follows it.
-
-    Args:
-        narrow, wide: numbers of channels before and after. size: side of the kernel in pixels. stride: the
-        convolution's stride.
+    """A convolution without intercept, and the batch normalisation that follows it. The convolution has a kernel of
+    side `size`, and leads from `narrow` to `wide` channels.
     """
     from torch import nn
 
@@ -134,18 +125,17 @@ def _convolution(narrow: int, wide: int, size: int, stride: int) -> tuple["nn.Mo
 
 
 CHECKPOINTS = "P2P_SIM_CHECKPOINTS"
-"""Name of the environment variable with the directory of checkpoints; if the variable is not set, no checkpoints are
-written."""
+"""Environment variable with the directory of checkpoints. If the variable is not set, no checkpoints are written."""
 
 
 @dataclass(frozen=True)
 class Settings:
     """How a network is trained.
 
-    shape: channels, height and width of an image. bits: whether targets are K separate bits (sigmoids, binary
-    cross-entropy) and not one distribution (softmax, cross-entropy). epochs: number of passes over the images. batch:
-    number of images in a step of the optimiser Adam. threads: number of CPU threads of the training. device: "cpu" or
-    "cuda"; on a CPU the same number of threads gives the same weights on the same machine.
+    shape: channels, height and width of an image. bits: True: targets are K separate bits (sigmoids and binary
+    cross-entropy). False: targets are distributions (softmax and cross-entropy). epochs: number of passes over the
+    images. batch: number of images in a step of the optimiser Adam. threads: number of CPU threads. device: "cpu" or
+    "cuda". On a CPU the same number of threads gives the same weights on the same machine.
     """
 
     architecture: Architecture
@@ -161,20 +151,20 @@ class Settings:
 
 @dataclass(frozen=True)
 class Training:
-    """The training of a network on images (n, pixels), each a row of pixels, and targets (n, K) in [0, 1]."""
+    """The training of a network on images (n, pixels) and targets (n, K) in [0, 1]."""
 
     settings: Settings
     images: NDArray[np.float32]
     targets: NDArray[np.float32]
 
     def run(self) -> "nn.Module":
-        """The trained network. If there is a directory for checkpoints, each finished epoch is saved there, and saved
-        epochs are not run again.
+        """The trained network. If there is a directory for checkpoints, each finished epoch is saved. Saved epochs are
+        not run again.
         """
         import torch
 
         chosen = self.settings
-        # initial weights and epochs have their own seeds, so training resumed from a checkpoint gives the same weights
+        # initial weights and each epoch have their own seed: resumed training gives the same weights
         with _computing(chosen):
             _seed(chosen.seed, 0)
             network = build(chosen.architecture, chosen.shape, self.targets.shape[1]).to(chosen.device)
@@ -192,9 +182,9 @@ class Training:
 
     @cached_property
     def path(self) -> Path | None:
-        """The path of the checkpoint, or None if no checkpoints are written. The file's name is a hash of the
-        settings, the images and the targets. The weights also depend on the machine and the version of PyTorch, which
-        are not part of it.
+        """The path of the checkpoint; None if no checkpoints are written. The file's name is a hash of the settings,
+        the images and the targets. The machine and the version of PyTorch also change the weights, but are not in the
+        hash.
         """
         directory = os.environ.get(CHECKPOINTS)
         if not directory:
@@ -239,8 +229,7 @@ def _epoch(network: "nn.Module", optimizer: Any, images: "Tensor", targets: "Ten
 
     Args:
         network, optimizer: both are changed. images: (n, channels, height, width). targets: (n, K). chosen: how the
-        network is trained; only three fields matter here: batch (number of images in a step), device, and bits (True:
-        binary cross-entropy of K bits; False: cross-entropy of a distribution).
+        network is trained; only batch, device and bits matter here.
     """
     import torch
 
@@ -259,12 +248,11 @@ def _epoch(network: "nn.Module", optimizer: Any, images: "Tensor", targets: "Ten
 
 
 def predicted(network: "nn.Module", images: NDArray[np.floating], settings: Settings) -> NDArray[np.float64]:
-    """A network's predictions (n, K): a sigmoid for each of K bits if it was trained on bits, else softmax
-    probabilities.
+    """A network's predictions (n, K). A network trained on bits has a sigmoid for each of K bits. Otherwise the
+    predictions are softmax probabilities.
 
     Args:
-        images: (n, pixels), each a row of pixels. settings: how the network was trained; its field bits decides between
-        sigmoids and softmax.
+        images: (n, pixels), one image in each row. settings: how the network was trained.
     """
     import torch
 
@@ -278,8 +266,8 @@ def predicted(network: "nn.Module", images: NDArray[np.floating], settings: Sett
 
 @contextmanager
 def _computing(chosen: Settings) -> Iterator[None]:
-    """A context in which PyTorch uses the chosen number of threads, random numbers of its own and deterministic
-    kernels. Afterwards these settings are as before.
+    """A context in which PyTorch uses the chosen number of threads, its own random numbers and deterministic kernels.
+    Afterwards the old settings return.
     """
     import torch
 
@@ -295,7 +283,7 @@ def _computing(chosen: Settings) -> Iterator[None]:
 
 
 def _seed(seed: int, epoch: int) -> None:
-    """Seed PyTorch's random numbers for an epoch, counted from 1, or for the initial weights (epoch 0)."""
+    """Seed PyTorch's random numbers for an epoch, counted from 1. Epoch 0 stands for the initial weights."""
     import torch
 
     torch.manual_seed(int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0]))

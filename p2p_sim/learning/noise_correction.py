@@ -1,4 +1,4 @@
-"""Learners that use the public law of the labels' noise: backward and forward correction, label proportions."""
+"""Learners that use the public law of the labels' noise: backward and forward correction, and label proportions."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -12,18 +12,18 @@ from p2p_sim.mechanisms import NoiseLaw, Predictor, ReleaseKind
 
 
 class UnbiasedLearner(Learner):
-    """The base of learners that use unbiased weights of the classes: averaged over the noise, the weight of the true
-    label is 1 and that of any other label is 0.
+    """The base of learners that use unbiased weights of the classes. On average over the noise, the true label has
+    weight 1 and every other label has weight 0.
     """
 
     uses_noise_law: ClassVar[bool] = True
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard", "signed")
 
     def learn(self, received: Received) -> Predictor:
-        """The predictor of class probabilities, learned from hard labels or from labels that are K signed weights of
-        the classes. A hard label is replaced by the row that belongs to it in the inverse noise matrix; on average over
-        the noise, the K weights of this row are 1 for the true class and 0 for the others. Some mechanisms release
-        signed weights in place of classes; these have this property already.
+        """The predictor of class probabilities, learned from hard labels or from labels that are K signed weights. A
+        hard label is replaced by its row of the inverse noise matrix. On average over the noise, the K weights of this
+        row are 1 for the true class and 0 for the others. Signed weights that a mechanism releases have this property
+        already.
 
         Args:
             received: released labels that arrived, and the public features of all users.
@@ -40,9 +40,8 @@ class BackwardCorrectionConfig(UnbiasedLearner, WeightedLogisticConfig):
     """Logistic regression with the loss T⁻¹ℓ, whose mean over the noise T is the loss ℓ of the true labels.
 
     This is the backward correction of Patrini et al. (CVPR 2017). A label's weights are a row of T⁻¹ and sum to 1, so
-    that the loss is convex. In the exchange a label may be that of another user of the cluster; it counts for the user
-    under whose name it is released. So the flips are undone, but not the mixing of labels. A noise law without an
-    inverse is refused.
+    the loss is convex. In the exchange a user may submit another user's label. The label counts for the user who
+    submits it. So flips are undone, but the mixing of labels is not. A noise law without an inverse is refused.
     """
 
     kind: Literal["backward_correction"] = "backward_correction"
@@ -50,16 +49,15 @@ class BackwardCorrectionConfig(UnbiasedLearner, WeightedLogisticConfig):
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Released labels as m observations. Each observation is a label that was released for some user of a bag. A bag is
-    a set of users: a single user, a cluster, or a part of a cluster.
+    """Released labels as m observations. An observation is a label that was released for some user of a bag. A bag is a
+    set of users: a single user, a cluster, or a part of a cluster.
 
-    The true label of an observation is taken to be that of a random user of the bag. So its predicted distribution is
-    the mean of the distributions predicted for the bag's users.
+    The true label of an observation is modelled as the label of a random user of the bag. So its predicted distribution
+    is the mean of the distributions predicted for the bag's users.
 
     features: (n, d) features of the n users of all bags, bag by bag. starts: (B,) index of the first user of each of B
-    bags; no bag is empty.
-    bag: (m,) the bag of each observation. likelihood: (m, K) probability of the released label under each true label.
-    count: (m,) how often the label was released.
+    bags; no bag is empty. bag: (m,) the bag of each observation. likelihood: (m, K) probability of the released label
+    under each true label. count: (m,) how often the label was released.
     """
 
     features: NDArray[np.floating]
@@ -70,14 +68,14 @@ class Observed:
 
     @staticmethod
     def of(received: Received, law: NoiseLaw) -> "Observed":
-        """The released hard labels, brought into the form that is needed to compute their likelihood. If the labels are
-        the users' own, each label is an observation by itself, and its bag is this one user. If the labels are those of
-        random users of a cluster, the bag is the cluster with all its users. Equal labels of a cluster (with the same
-        noise matrix) are then one observation with a count.
+        """The released hard labels in the form that their likelihood needs. If users release their own labels, each
+        label is one observation, and the user alone is the bag. If a released label belongs to a random user of the
+        cluster, all users of the cluster are the bag. Then equal labels with the same noise matrix are one observation
+        with a count.
 
         Args:
             received: released labels that arrived, and the public features of all users. law: probabilities of each
-            released label given the true one, and whether that true label is the submitting user's own.
+            released label given the true label. It also says whether users release their own labels.
         """
         labels = received.release.payload.astype(np.int64)
         rows = np.arange(len(labels))
@@ -95,8 +93,8 @@ class Observed:
 
     def loss(self, distribution: Floats) -> tuple[float, Floats]:
         """The negative log likelihood of the released labels, in nats, and its derivative (n, K) with respect to the
-        predictions. The true label behind a released one is taken to follow the mean prediction over the users who may
-        have held it: one user, or all users of a cluster (a bag).
+        predictions. A true label follows the mean prediction over the users of the bag (one user, or all users of a
+        cluster).
 
         Args:
             distribution: (n, K) class probabilities predicted for the n users of all bags, bag by bag.
@@ -115,10 +113,10 @@ class Observed:
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """The function of coefficients W that the fit minimises: -log likelihood of the observed labels + l2 |W|²/2, where
+    """The function of coefficients W that the fit minimises: -log likelihood of the observed labels + l2 |W|²/2. Here
     |W|² is the sum of the squares of all coefficients except the intercepts.
 
-    Scores are linear in the features. If there are two classes, the score of the first is 0.
+    Scores are linear in the features. If there are two classes, the first has score 0.
     """
 
     observed: Observed
@@ -127,16 +125,16 @@ class Objective:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The shape of the coefficients: (d + 1, K), or (d + 1, 1) for two classes; the last row has the intercepts."""
+        """The shape of the coefficients: (d + 1, K), or (d + 1, 1) for two classes. The last row has the intercepts."""
         return self.observed.features.shape[1] + 1, self.num_classes if self.num_classes > 2 else 1
 
     def __call__(self, flat: Floats) -> tuple[float, Floats]:
-        """The objective and its gradient, as SciPy's minimiser takes them.
+        """The objective and its gradient, in the form that SciPy's minimiser needs.
 
         Args:
             flat: the coefficients as one vector, row by row; the gradient has the same form. The rows are the d
-            features and, last, the intercept; the columns are the K classes, or the second class alone if there are
-            two.
+            features and, last, the intercept. The columns are the K classes; if K = 2, only the second class has a
+            column.
         """
         w, x = flat.reshape(self.shape), self.observed.features
         p = LinearSoftmax(w).probabilities(x)
@@ -152,8 +150,8 @@ class ForwardCorrectionConfig(WeightedLogisticConfig):
     """Logistic regression whose predictions, passed through the public noise, fit the released labels best.
 
     It maximises Σ log Σ_y p(y|x) T[y, ỹ] over released labels ỹ with an L2 penalty (Patrini et al., CVPR 2017, forward
-    correction). Here T[y, ỹ] is the exact probability of ỹ given the true label y. If a released label is that of a
-    random user of the cluster, as in the exchange, p(y|x) is replaced by its mean over the cluster's users. On true
+    correction). Here T[y, ỹ] is the exact probability of ỹ given the true label y. In the exchange a released label
+    belongs to a random user of the cluster. Then p(y|x) is replaced by its mean over the cluster's users. On true
     labels this is logistic regression. The objective is not convex; all coefficients start at 0.
     """
 
@@ -161,12 +159,12 @@ class ForwardCorrectionConfig(WeightedLogisticConfig):
     uses_noise_law: ClassVar[bool] = True
 
     def learn(self, received: Received) -> Predictor:
-        """The predictor learned from released hard labels: the logistic regression whose predictions, passed through
-        the public noise, give these labels the largest likelihood, less an L2 penalty.
+        """The predictor learned from released hard labels: a logistic regression with an L2 penalty. The predictions,
+        passed through the public noise, give these labels the largest penalised likelihood.
 
         Args:
-            received: the hard labels that arrived, the public probabilities of each released label given the true one,
-            and the features of all users.
+            received: the features of all users, the hard labels that arrived, and the public probabilities of each
+            released label given the true label.
 
         Raises:
             InputError: these probabilities are not public.
@@ -174,8 +172,8 @@ class ForwardCorrectionConfig(WeightedLogisticConfig):
         return self.fitted(Observed.of(received, received.law(self.kind)), received.num_classes)
 
     def fitted(self, observed: Observed, num_classes: int) -> LinearSoftmax:
-        """The linear model of K classes that maximises the penalised likelihood of the observed labels. It is found by
-        L-BFGS; all coefficients start at 0.
+        """The linear model of K classes that maximises the penalised likelihood of the observed labels, found by
+        L-BFGS. All coefficients start at 0.
 
         Args:
             observed: released labels with their likelihoods. num_classes: number K of classes.
@@ -194,8 +192,8 @@ class ForwardCorrectionConfig(WeightedLogisticConfig):
 
 
 class LabelProportionsConfig(WeightedLogisticConfig):
-    """Logistic regression from the class shares of bags (sets of users); a bag's mean prediction over its users is
-    fitted to its shares.
+    """Logistic regression from the class shares of bags (sets of users). The mean prediction over a bag's users is
+    fitted to the bag's shares.
 
     It maximises Σ_b n_b Σ_y s_by log(mean of p(y|x) over the n_b users of bag b) with an L2 penalty (Ardehaly and
     Culotta, ICDM workshops 2017). Here s_by are the noisy shares that the mechanism released. The users of a cluster
@@ -207,8 +205,8 @@ class LabelProportionsConfig(WeightedLogisticConfig):
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ("soft",)
 
     def learn(self, received: Received) -> Predictor:
-        """The predictor learned from noisy class shares that the mechanism released for bags, which are sets of users
-        in one cluster. Every user has the K shares of her bag as a soft label.
+        """The predictor learned from noisy class shares that the mechanism released for bags (sets of users in one
+        cluster). Every user has the K shares of her bag as a soft label.
 
         Args:
             received: the soft labels that arrived, and the features and clusters of all users.
@@ -218,10 +216,9 @@ class LabelProportionsConfig(WeightedLogisticConfig):
 
 
 def bags_of(received: Received) -> Observed:
-    """Noisy class shares, released as soft labels, brought into the form that is needed to compute a likelihood. The
-    users of a cluster who have the same shares are a bag. For each bag and class there is one observation: the class,
-    as if it had been released without noise. Its count is the class's share times the number of the bag's users, so
-    counts may be fractions.
+    """Noisy class shares, released as soft labels, in the form that a likelihood needs. The users of a cluster who have
+    the same shares are a bag. For each bag and class there is one observation: the class, as if released without noise.
+    Its count is the class's share times the number of the bag's users. So counts may be fractions.
 
     Args:
         received: the soft labels (K class shares each) that arrived, and the features and clusters of all users.

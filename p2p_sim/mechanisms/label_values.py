@@ -1,7 +1,7 @@
-"""Labels that are numbers: RR-on-Bins and the optimal unbiased randomizer, as messages and as local mechanisms.
+"""Randomizers of labels that are numbers: RR-on-Bins and the optimal unbiased randomizer.
 
-A label is an index into a public grid of values, so the exchange carries it like a class. The payload of a message is
-an index into the randomizer's output values. The method `values_of` turns payloads into numbers.
+A label is an index into a public grid of values. The payload of a message is an index into the randomizer's output
+values. The method `values_of` turns payloads into numbers.
 """
 
 from abc import abstractmethod
@@ -38,12 +38,12 @@ from p2p_sim.privacy.rivals import LARGEST_EPSILON, Bins, LossName, UnbiasedLaw,
 
 @dataclass(frozen=True)
 class ValueMessage(Message):
-    """A randomizer of numeric labels; a label is an index into a public grid of k values.
+    """A randomizer of numeric labels. A label is an index into a public grid of k values.
 
     Args:
         target_epsilon: ε, above 0.
         values: (k,) label values, increasing, public.
-        prior: (k,) probabilities of the label values, which depend on no label of this release; absent: all equal.
+        prior: (k,) probabilities of the label values; they depend on no label of this release. None: all equal.
     """
 
     target_epsilon: float
@@ -56,25 +56,23 @@ class ValueMessage(Message):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Further conditions under which the ε of one message (ε₀) holds: the grid is public, and so is the prior if
-        one is given.
-        """
+        """Further conditions of ε₀, the ε of one message: the grid is public, and a given prior is public."""
         return (PUBLIC_GRID,) if self.prior is None else (PUBLIC_GRID, PUBLIC_PRIOR)
 
     @property
     def common_prior(self) -> tuple[float, ...]:
-        """Prior probability of each of the k label values; uniform if no prior is given."""
+        """Prior probability (k,) of each label value; uniform if no prior is given."""
         return (1.0 / len(self.values),) * len(self.values) if self.prior is None else self.prior
 
     @property
     @abstractmethod
     def outputs(self) -> Floats:
-        """Output values (m,); the payload of a message is an index into them."""
+        """Output values (m,). A payload is an index into these values."""
 
     @property
     @abstractmethod
     def law(self) -> Floats:
-        """Matrix (k, m): probability of each output value given each label value."""
+        """Matrix (k, m): the probability of each output value given each label value."""
 
     @property
     def payload_bits(self) -> int:
@@ -82,16 +80,15 @@ class ValueMessage(Message):
 
     @property
     def numbers(self) -> Floats:
-        """The number (m,) that the learner uses for each output; by default the output value."""
+        """The numbers (m,) that the learner uses for the m outputs; by default the output values."""
         return self.outputs
 
     def published(self, source: Source) -> ValueLaw:
-        """The public law of a released number, for learners: its probabilities given each label value, and the prior of
-        the label values.
+        """The public law of a released number, for learners: probabilities given each label value, and the prior.
 
         Args:
-            source: "user" if the number released under a user's name is made from her own label, "cluster" if it is
-            made from the label of a random user of her cluster.
+            source: whose label the number is made from. "user": the user's own label. "cluster": the label of a random
+            user of her cluster.
         """
         return ValueLaw(np.array(self.values), self.numbers, self.law, np.array(self.common_prior), source)
 
@@ -99,25 +96,23 @@ class ValueMessage(Message):
         return self.numbers[payload.astype(np.intp)]
 
     def attained(self, delta: float) -> float:
-        """A lower bound of ε at δ = `delta` for one message whose sender is known: no smaller ε is valid. The certified
-        upper bound is too large by at most its distance from this lower bound.
-        """
+        """A lower bound of ε at δ = `delta` for one message whose sender is known. No smaller ε is valid."""
         return attained_epsilon(self.law, delta, self.local_epsilon)
 
     def values_of(self, payload: NDArray[np.integer]) -> Floats:
-        """Returns the output values (n,) whose indices are the payloads (n,)."""
+        """The output values (n,) whose indices are the payloads."""
         return np.asarray(self.outputs[payload])
 
 
 @dataclass(frozen=True)
 class RrOnBins(ValueMessage):
-    """RR-on-Bins (Ghazi et al. 2023): randomised response over the best bins of labels for a prior and a loss.
+    """RR-on-Bins (Ghazi et al. 2023): randomised response over bins of label values.
 
-    A message is a flipped label whose classes are the bins, so every bound for flipped labels holds.
+    A message is a flipped label. Its classes are the bins, so every bound for flipped labels holds.
 
     Args:
-        loss: "squared" or "absolute"; the bins minimise its expectation under the prior.
-        debias: whether the learner gets numbers that undo the noise on average, not the bins' output values.
+        loss: "squared" or "absolute"; the bins minimise the expected loss under the prior.
+        debias: true: the learner gets numbers that undo the noise on average; false: the output values of the bins.
     """
 
     loss: LossName = "squared"
@@ -127,9 +122,10 @@ class RrOnBins(ValueMessage):
 
     @cached_property
     def bins(self) -> Bins:
-        """The best bins: for each of the k label values the number of its bin (consecutive values share a bin), and for
-        each of b bins an output value. They minimise the expected loss between label and output under the prior, at the
-        target ε.
+        """The bin of each of the k label values, and the output value of each of the b bins.
+
+        The bins minimise the expected loss between label and output under the prior, at the target ε. Each bin holds
+        consecutive label values.
         """
         return best_bins(np.array(self.values), np.array(self.common_prior), self.target_epsilon, self.loss)
 
@@ -144,9 +140,7 @@ class RrOnBins(ValueMessage):
 
     @property
     def numbers(self) -> Floats:
-        """The number (b,) that the learner uses for each of b bins: with `debias` a number that undoes the noise on
-        average, else the bin's output value.
-        """
+        """The numbers (b,) that the learner uses for the b bins: output values, or debiased numbers with `debias`."""
         return self.debiased(np.arange(len(self.bins))) if self.debias else self.outputs
 
     @property
@@ -159,23 +153,22 @@ class RrOnBins(ValueMessage):
 
     @property
     def total_variation(self) -> float:
-        """Largest total variation distance between the messages of two labels: 1 - αb/(b-1) for b bins and the flip
-        probability α.
-        """
+        """Largest total variation distance of two labels' messages: 1 - αb/(b-1) for b bins and flip probability α."""
         return self.noise.total_variation
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Draws the users' messages: a noisy bin (n,) for each of the labels (n,) in 0..k-1."""
+        """Draws the messages (n,), which are noisy bins, for labels (n,) in 0..k-1."""
         check_labels(labels, len(self.values))
         return self.noise.randomize(np.array(self.bins.bin_of, dtype=np.uint8)[labels], rng)
 
     def debiased(self, payload: NDArray[np.integer]) -> Floats:
-        """Numbers (n,) for n noisy bins, which undo the noise on average. Given a true label, the mean of the number
-        that the learner gets equals another mean: that of all label values in the label's bin, weighted by the prior.
-        In a bin of prior probability 0, all values have equal weights.
+        """Numbers (n,) for n noisy bins. The numbers undo the noise on average.
+
+        The mean of a bin is the mean of its label values, weighted by the prior. Given a true label, the expected
+        number is the mean of the label's bin. If a bin has prior probability 0, its values have equal weights.
 
         Args:
-            payload: (n,), the noisy bins, 0 to b-1.
+            payload: (n,) noisy bins, 0 to b-1.
         """
         prior, bin_of = np.array(self.common_prior), np.array(self.bins.bin_of)
         mass = np.bincount(bin_of, weights=prior)
@@ -196,14 +189,15 @@ class RrOnBins(ValueMessage):
 
 @dataclass(frozen=True)
 class UnbiasedValues(ValueMessage):
-    """The optimal unbiased randomizer (Badanidiyuru et al. 2023): given a label, the mean output is the label."""
+    """The optimal unbiased randomizer (Badanidiyuru et al. 2023): given a label, the mean output is its value."""
 
     kind: ClassVar[str] = "value"
 
     @cached_property
     def best(self) -> UnbiasedLaw:
-        """The output values, and their probabilities given each label value; computed by a linear programme, and
-        corrected for rounding. The expected squared error exceeds the smallest possible one by about 1% at most.
+        """The output values, and their probabilities given each label value.
+
+        A linear programme gives these numbers. The expected squared error is at most about 1% above the smallest one.
         """
         return best_unbiased(np.array(self.values), np.array(self.common_prior), self.target_epsilon)
 
@@ -226,22 +220,22 @@ class UnbiasedValues(ValueMessage):
         return min(1.0, law_delta(self.best.law, 0.0) * UP)
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Draws the users' messages: the index (n,) of an output value for each of the labels (n,) in 0..k-1."""
+        """Draws the messages (n,), which are indices of output values, for labels (n,) in 0..k-1."""
         check_labels(labels, len(self.values))
         return drawn_from_rows(self.best.law, labels, rng)
 
 
 def prior_of(payload: NDArray[np.integer], noise: RandomizedResponse) -> tuple[float, ...]:
-    """A prior (k,) over label values, estimated from the noisy labels of n users who send these labels and nothing
-    else. The prior may then be used in the messages of all other users.
+    """A prior (k,) over label values, estimated from the noisy labels of n users. These users send nothing else.
 
-    The prior is the unbiased estimate of the shares of the values, raised to at least 1/(n k) and then scaled so that
-    they sum to 1; if n is 0, all values have equal probabilities. No label of the other users enters the prior. So, if
-    the division into the two groups of users is public and independent of the labels, the total ε is the larger one of
-    the two groups' values of ε (parallel composition).
+    The messages of all other users may use this prior. It is an unbiased estimate of the shares of the values. Shares
+    below 1/(n k) are raised to 1/(n k). Then all shares are scaled to the sum 1. If n is 0, all shares are equal.
+
+    The prior depends on no label of the other users. Let the two groups of users be public and independent of the
+    labels. Then the total ε is the larger ε of the two groups (parallel composition).
 
     Args:
-        payload: (n,) noisy labels, indices into the k values. noise: the randomizer that made them.
+        payload: (n,) noisy labels, indices into the k values. noise: the randomizer that made the noisy labels.
     """
     k = noise.num_classes
     if not len(payload):
@@ -259,7 +253,7 @@ class ValuesConfig(Config):
 
     @abstractmethod
     def at(self, epsilon: float, values: tuple[float, ...]) -> ValueMessage:
-        """The randomizer whose single message has ε₀ = `epsilon`, for the public grid `values` (k,) of label values.
+        """The randomizer with ε₀ = `epsilon` for one message. `values` (k,) is the public grid of label values.
 
         Raises:
             InputError: ε₀ is too small for the solver.
@@ -270,7 +264,7 @@ class BinsConfig(ValuesConfig):
     """Keys of RR-on-Bins: randomised response over bins of the label values."""
 
     loss: LossName = "squared"
-    """"squared" or "absolute": the bins and their output values minimise its expectation under the prior."""
+    """Loss, "squared" or "absolute". The bins and their output values minimise the expected loss under the prior."""
     debias: bool = False
     """Give the learner numbers that undo the noise on average, not the output values of the bins."""
 
@@ -279,7 +273,7 @@ class BinsConfig(ValuesConfig):
 
 
 class UnbiasedConfig(ValuesConfig):
-    """Keys of the optimal unbiased randomizer, whose mean output, given a label, is the label's value."""
+    """Keys of the optimal unbiased randomizer: given a label, the mean output is the label's value."""
 
     def at(self, epsilon: float, values: tuple[float, ...]) -> UnbiasedValues:
         randomizer = UnbiasedValues(epsilon, values, self.prior)
@@ -322,7 +316,7 @@ class LocalValues(LocalChannel, ValuesConfig):
 
 @lru_cache(maxsize=256)
 def randomizer_at(config: ValuesConfig, epsilon: float, values: tuple[float, ...] | None) -> ValueMessage:
-    """The randomizer that a configuration describes, with ε₀ = `epsilon`; cached, since its optimisation is slow.
+    """The randomizer of a configuration, with ε₀ = `epsilon`. It is cached, because its optimisation is slow.
 
     Args:
         values: (k,) public grid of label values; None: labels are classes.
@@ -352,8 +346,8 @@ class RrOnBinsConfig(LocalValues, BinsConfig):
 class UnbiasedValuesConfig(LocalValues, UnbiasedConfig):
     """Every user sends a number whose mean is her label, with her name (optimal unbiased randomizer).
 
-    The label is a number on a public grid. The squared error under the prior is within about 1% of the smallest of any
-    unbiased randomizer with this ε (Badanidiyuru et al., NeurIPS 2023). There is no trusted party and no amplification.
+    The label is a number on a public grid. Among unbiased randomizers with this ε, the squared error under the prior is
+    minimal up to about 1% (Badanidiyuru et al., NeurIPS 2023). There is no trusted party and no amplification.
     """
 
     kind: Literal["unbiased_values"] = "unbiased_values"

@@ -1,7 +1,7 @@
 """Base classes of mechanisms. A mechanism is a configuration that releases labels and has an accountant.
 
-A mechanism that sends no messages is one class. It has the mechanism's keys as fields, and the methods `release` and
-`accountant`. It may override the defaults of other class attributes and methods.
+A mechanism that sends no messages is a subclass of `Mechanism`. The subclass has the mechanism's keys as fields, and
+the methods `release` and `accountant`. Other class attributes and methods have defaults.
 """
 
 from abc import abstractmethod
@@ -24,9 +24,9 @@ from p2p_sim.privacy import Accountant, Adjacency, OnePoint, PrivacyBound, Situa
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the results that holds a parameter with which a mechanism ran.
+    """A column of the results that holds a parameter of a mechanism.
 
-    name: name of the column and of the mechanism's attribute with the value. text: description with the symbol.
+    name: name of the column, and of the mechanism's attribute with the value. text: description with the symbol.
     unit: empty for a plain number.
     """
 
@@ -47,13 +47,13 @@ SAMPLING_RATE = Column("sampling_rate", "sampling rate θ")
 class MechanismBase(Config):
     """Base of all configurations of a mechanism.
 
-    described: the mechanism's name in a report, where it follows "Labels are privatised by"; empty: its kind is used.
-    conditions: what its bounds against the learner presuppose, as a report lists it.
+    described: the mechanism's name in a report, after the words "Labels are privatised by"; empty: `kind` is used.
+    conditions: the conditions of the learner's ε, as texts for a report.
     adjacency: what neighbouring data sets differ in: one user's label, or her whole row ("example").
     sends: whether users send each other messages over the network.
-    by_shard: whether the mechanism accepts users who are drawn shard by shard (`People`), which needs a scenario
-    without adversaries. columns: the columns of results that hold its parameters.
-    one_of: two keys of which a scenario must give exactly one (a subclass may override `_one_noise`); empty: no rule.
+    by_shard: whether users may be drawn shard by shard (`People`). The scenario must then have no adversaries.
+    columns: the columns of results that hold parameters of the mechanism.
+    one_of: two keys; a scenario must give exactly one of them. Empty: there is no such rule.
     """
 
     kind: str
@@ -73,31 +73,29 @@ class MechanismBase(Config):
 
     @property
     def releases(self) -> ReleaseKind:
-        """What the learner gets: noisy labels as classes ("hard"), K bits ("bits"), K class probabilities ("soft"), K
-        weights that may be negative ("signed") or numbers ("values"); a predictor ("model"); or a density estimate of
-        the features ("density"). Here it is "hard"; subclasses may override it.
+        """What the learner gets: by default noisy classes ("hard").
+
+        Other labels are K bits ("bits"), K class probabilities ("soft"), K signed weights ("signed") or numbers
+        ("values"). Other releases are a predictor ("model") or a density estimate of the features ("density").
         """
         return "hard"
 
     @property
     def asks_oracle(self) -> bool:
-        """Whether a parameter is computed from private data, so that its choice is not private."""
+        """Whether a parameter is computed from private data. The choice of this parameter is then not private."""
         return False
 
     def with_oracle_values(self, heterogeneity: float) -> Self:
-        """This configuration, with values for the parameters that are computed from private data. By default there are
-        no such parameters.
+        """This configuration, with values for parameters that are computed from private data; by default unchanged.
 
         Args:
-            heterogeneity: φ of the population: the mean of Σ_y |p(y|x) - p(y|c)| over users. Here p(y|x) is the
-            probability of label y for a user's features x, and p(y|c) its probability in her cluster c.
+            heterogeneity: φ, the mean of Σ_y |p(y|x) - p(y|c)| over users. Here p(y|x) is the probability of label y
+            given a user's features x. The probability of label y in her cluster c is p(y|c).
         """
         return self
 
     def beside(self, learner: Config) -> Self:
-        """This configuration, completed by values that it takes from the scenario's learner where its own keys are
-        absent, such as a number of neighbours. By default no key takes such a value, and the configuration is returned
-        as it is.
+        """This configuration, with absent keys filled in from the scenario's learner. By default nothing is filled in.
 
         Args:
             learner: the configuration of the scenario's learner.
@@ -105,14 +103,14 @@ class MechanismBase(Config):
         return self
 
     def check(self, num_classes: int) -> None:
-        """Raise InputError if parameters do not fit the number of classes. By default nothing is checked."""
+        """Raise InputError if a parameter does not fit the number of classes. By default nothing is checked."""
 
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Raise InputError if the mechanism cannot run with the scenario's clusters, network or adversaries, or if one
-        of their keys is set although it has no effect on this mechanism. By default every network fault and adversary
-        is refused, because no messages are simulated.
+        """Raise InputError if the mechanism cannot run with the scenario's clusters, network or adversaries. Keys
+        without effect on this mechanism are refused, too. By default every network fault and every adversary is
+        refused, because no messages are simulated.
 
         Args:
             clusters: how users are grouped. network: the network with its faults. adversaries: which users break the
@@ -124,13 +122,13 @@ class MechanismBase(Config):
 
     @abstractmethod
     def deployed(self, setup: Setup) -> Deployment:
-        """The mechanism ready to run, with all its parameters fixed for given users. The returned object makes the
-        users' labels private and states ε. If the configuration gives a target ε instead of the noise, the noise is
-        computed here.
+        """The mechanism for given users, with all parameters fixed. The result makes labels private and states ε.
+
+        If the configuration gives a target ε instead of the noise, the noise is computed here.
 
         Args:
-            setup: what is known of the users and the scenario: cluster sizes, number of classes K, δ, engine,
-            adversaries, and the grid of label values if labels are numbers.
+            setup: facts of the scenario, such as cluster sizes, the number of classes K, δ, and the grid of numeric
+            labels.
         """
 
 
@@ -138,7 +136,7 @@ class Mechanism(MechanismBase, Deployment):
     """Base of mechanisms that send no messages.
 
     trust: the party that users must trust for the learner's ε to hold.
-    whole: whether `release` gets all users at once, not the users of one shard.
+    whole: true: `release` gets all users at once; false: the users of one shard (a part of the clusters).
     """
 
     trust: ClassVar[Trust] = "nobody"
@@ -152,7 +150,7 @@ class Mechanism(MechanismBase, Deployment):
         """Makes the labels of some users private, and returns what the learner gets. Users are numbered from 0.
 
         Args:
-            labels: (n,) true labels of the users of a shard (a part of the clusters), or of all users. features: (n,
+            labels: (n,) true labels of all users, or of the users of one shard (a part of the clusters). features: (n,
             d), public unless the mechanism protects whole rows; d = 0 if users are drawn shard by shard. clusters:
             (C+1,); cluster c holds users clusters[c]..clusters[c+1]-1. streams: random numbers of the shard, or of the
             run.
@@ -160,20 +158,20 @@ class Mechanism(MechanismBase, Deployment):
 
     @abstractmethod
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """The learner's accountant: an object that bounds ε at each δ, and δ at each ε, for what the release reveals of
-        the label of one user in a cluster of `size` users (or of her whole row, if the mechanism protects rows).
+        """The learner's accountant: an object that bounds ε at each δ, and δ at each ε. The bounds are for the
+        label of a user in a cluster of `size` users. Some mechanisms protect her whole row instead.
 
         Args:
-            setup: what is known of the users and the scenario: cluster sizes, number of classes K, δ, and the grid of
-            label values if labels are numbers. size: number of users of her cluster.
+            setup: facts of the scenario, such as cluster sizes, the number of classes K, δ, and the grid of numeric
+            labels. size: number of users of her cluster.
         """
 
     def calibrated(self, setup: Setup) -> Self:
-        """This configuration with a number for every parameter, for example the least noise that meets a target ε. By
-        default no parameter is open, and the configuration is returned as it is.
+        """This configuration with a number for every parameter, such as the least noise that meets a target ε. By
+        default no parameter is open.
 
         Args:
-            setup: what is known of the users and the scenario: cluster sizes, number of classes K, δ.
+            setup: facts of the scenario, such as cluster sizes, the number of classes K, and δ.
         """
         return self
 
@@ -190,9 +188,8 @@ class Mechanism(MechanismBase, Deployment):
 
     @property
     def setup(self) -> Setup:
-        """What was known of the users when the parameters were fixed: cluster sizes, number of classes K, δ,
-        adversaries, and the grid of label values if labels are numbers. An AttributeError is raised if the parameters
-        were not fixed by `deployed`.
+        """The facts of the scenario, such as cluster sizes and δ, for which `deployed` fixed the parameters. Before
+        `deployed` is called, an AttributeError is raised.
         """
         return self._setup
 
@@ -221,8 +218,8 @@ class Mechanism(MechanismBase, Deployment):
         return Outcome(LabelRelease.join(parts))
 
     def accountants(self, cluster_sizes: NDArray[np.integer]) -> tuple[Accountant, ...]:
-        """The learner's accountant for each distinct cluster size, in ascending order of size; a single accountant if
-        those for all sizes are equal.
+        """The learner's accountants for the distinct cluster sizes, in ascending order. If all accountants are equal,
+        only one is returned.
 
         Args:
             cluster_sizes: number of users of each cluster, in any order.

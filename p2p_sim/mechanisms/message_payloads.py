@@ -37,10 +37,11 @@ def exchanged_at(
     delta: float,
     most: float = LARGEST_EPSILON,
 ) -> SomeMessage:
-    """The randomizer with the largest sufficient ε₀ among numbers of three significant digits; ε₀ is the ε of a single
-    message. A value of ε₀ is sufficient if the learner's ε at δ is certified to be at most a target in every cluster of
-    a label exchange. The certificate holds if no message is lost and all users follow the protocol. If no such number
-    above the target suffices, ε₀ is the target itself, or `most` if this is smaller.
+    """The randomizer with the largest sufficient ε₀ of three significant digits. ε₀ is the ε of one message.
+
+    A sufficient ε₀ keeps the learner's certified ε at δ within the target, in every cluster of a label exchange. The
+    certificate holds if no message is lost and all users follow the protocol. The returned ε₀ is never below the
+    smaller one of the target and `most`.
 
     Args:
         randomizer: a function that makes the randomizer at a given ε₀. target: largest ε of the learner. sizes: (C,)
@@ -55,7 +56,7 @@ def exchanged_at(
 
 
 class MessageConfig(Config, ABC):
-    """Base of the configurations of a message; each makes the randomizer of the message."""
+    """Base of the configurations of a message. Each configuration makes a randomizer."""
 
     epsilon: float | None = Field(default=None, gt=0, le=100)
     """ε₀ of a single message, above 0 and at most 100. Give this or `mechanism.target_epsilon`, which chooses the
@@ -66,8 +67,8 @@ class MessageConfig(Config, ABC):
     """Largest ε₀ that `mechanism.target_epsilon` may choose."""
 
     def check(self, num_classes: int) -> None:
-        """Raise InputError if keys of this configuration, such as a prior over classes, do not fit the number of
-        classes K. By default nothing is checked; subclasses override this.
+        """Raise InputError if a key, such as a prior over classes, does not fit the number of classes. By default
+        nothing is checked.
 
         Args:
             num_classes: K.
@@ -75,18 +76,16 @@ class MessageConfig(Config, ABC):
 
     @abstractmethod
     def randomizer(self, epsilon: float, setup: Setup) -> Message:
-        """The randomizer that makes a user's message from her label. `epsilon` is the ε₀ of a message, which is its ε
-        against an observer who knows the sender.
+        """The randomizer that makes a user's message from her label. `epsilon` is ε₀, the ε of one message.
 
         Args:
-            setup: facts of the scenario, of which the number of classes K is used or, if labels are numbers, the grid
-            of label values.
+            setup: facts of the scenario. The number of classes K is used, or the grid of numeric labels.
         """
 
     def calibrated(self, target: float | None, sampling_rate: float, setup: Setup) -> Message:
-        """The randomizer with its noise fixed: at the ε₀ that this configuration states, or else at the largest ε₀ of
-        three significant digits with which the learner's ε is at most `target` in every cluster (at least the target
-        itself, as far as `most` allows it).
+        """The randomizer with its noise fixed. If this configuration states ε₀, this ε₀ is used. Otherwise the largest
+        ε₀ of three significant digits is chosen with which the learner's ε is at most `target` in every cluster. The
+        chosen ε₀ is at least the target, unless `most` is smaller.
 
         Args:
             target: largest ε of the learner at the scenario's δ; not used if the configuration states ε₀.
@@ -113,8 +112,8 @@ class VectorMessages(MessageConfig):
     releases: ClassVar[PayloadKind] = "bits"
 
     def randomizer(self, epsilon: float, setup: Setup) -> VectorApproximation:
-        """The randomizer that flips each of the K bits of the one-hot label with randomised response of parameter ε₀/2.
-        Two labels differ in two bits, so the message has ε₀.
+        """The randomizer that flips each bit of the one-hot label, with parameter ε₀/2. Two labels differ in two bits,
+        so a message has ε₀.
 
         Args:
             epsilon: ε₀ of a message. setup: facts of the scenario; only the number of classes K is used.
@@ -123,9 +122,7 @@ class VectorMessages(MessageConfig):
 
 
 class AlibiMessages(MessageConfig):
-    """A message carries a soft label: class probabilities that follow from the one-hot label with Laplace noise, by
-    Bayes' rule under the uniform prior.
-    """
+    """A message carries class probabilities, made from the one-hot label by Laplace noise and Bayes' rule."""
 
     kind: Literal["alibi"] = "alibi"
     releases: ClassVar[PayloadKind] = "soft"
@@ -133,8 +130,8 @@ class AlibiMessages(MessageConfig):
     """Prior of Bayes' rule: "uniform", since a user has only her own message."""
 
     def randomizer(self, epsilon: float, setup: Setup) -> Alibi:
-        """The ALIBI randomizer (Malek Esmaeili et al. 2021): the one-hot label with Laplace noise of scale 2/ε₀ on each
-        entry, turned into class probabilities by Bayes' rule.
+        """The ALIBI randomizer (Malek Esmaeili et al. 2021). Each entry of the one-hot label gets Laplace noise of
+        scale 2/ε₀. Bayes' rule turns the noisy vector into class probabilities.
 
         Args:
             epsilon: ε₀ of a message. setup: facts of the scenario; only the number of classes K is used.
@@ -143,9 +140,7 @@ class AlibiMessages(MessageConfig):
 
 
 class PriorMessages(MessageConfig):
-    """A message carries a label after RRWithPrior: randomised response among the classes that are likely under a public
-    prior, which all users share.
-    """
+    """A message carries a label after RRWithPrior: randomised response among the likely classes of a public prior."""
 
     kind: Literal["rr_with_prior"] = "rr_with_prior"
     releases: ClassVar[PayloadKind] = "hard"
@@ -155,7 +150,7 @@ class PriorMessages(MessageConfig):
     """Common prior: K public probabilities that do not come from the labels; absent: equal."""
 
     def check(self, num_classes: int) -> None:
-        """Raise InputError if `prior`, the public class probabilities, is given but is no distribution over K classes.
+        """Raise InputError unless `prior` is absent or a distribution over K classes.
 
         Args:
             num_classes: K.
@@ -163,8 +158,8 @@ class PriorMessages(MessageConfig):
         check_prior("mechanism.randomizer.prior", self.prior, num_classes)
 
     def randomizer(self, epsilon: float, setup: Setup) -> RRWithPrior:
-        """Randomised response at ε₀ among the k classes that are most likely under the public prior; k is chosen so
-        that the true label is kept with the largest probability.
+        """Randomised response at ε₀ among the k most likely classes of the public prior. The number k maximises the
+        probability that the true label is kept.
 
         Args:
             epsilon: ε₀ of a message. setup: facts of the scenario; only the number of classes K is used.
@@ -182,8 +177,7 @@ class _ValueMessages(MessageConfig, ValuesConfig):
     largest sufficient ε₀ of three digits."""
 
     def check(self, num_classes: int) -> None:
-        """Raise InputError if `prior`, public probabilities of the label values, is given but is no distribution over
-        them.
+        """Raise InputError unless `prior` is absent or a distribution over the k label values.
 
         Args:
             num_classes: k, the number of label values.
@@ -191,19 +185,19 @@ class _ValueMessages(MessageConfig, ValuesConfig):
         check_prior("mechanism.randomizer.prior", self.prior, num_classes)
 
     def randomizer(self, epsilon: float, setup: Setup) -> ValueMessage:
-        """The randomizer of numeric labels whose message has `epsilon` as its ε₀.
+        """The randomizer of numeric labels. One message has ε₀ = `epsilon`.
 
         Args:
             setup: facts of the scenario; only the public grid of label values is used.
 
         Raises:
-            InputError: labels are classes, so that there is no grid, or ε₀ is too small for the solver.
+            InputError: labels are classes, or ε₀ is too small for the solver.
         """
         return randomizer_at(self, epsilon, setup.values)
 
 
 class BinMessages(_ValueMessages, BinsConfig):
-    """A message carries a noisy bin: labels are numbers, grouped in bins, and the bin is randomised (RR-on-Bins)."""
+    """A message carries a noisy bin. Labels are numbers, and each bin holds consecutive label values (RR-on-Bins)."""
 
     kind: Literal["rr_on_bins"] = "rr_on_bins"
 
@@ -224,13 +218,13 @@ OF_MESSAGES = (*VectorApproximationConfig.columns, *AlibiConfig.columns, *RRWith
 
 
 def flipped_labels(noise: Message, purpose: str) -> RandomizedResponse:
-    """Returns `noise` itself if it flips labels; a check for code that is valid only for flipped labels.
+    """Returns `noise` itself if it flips labels. Some code is valid only for flipped labels.
 
     Args:
         noise: any randomizer. purpose: what needs flipped labels, for the error message.
 
     Raises:
-        InputError: the randomizer does something else.
+        InputError: the randomizer does not flip labels.
     """
     if not isinstance(noise, RandomizedResponse):
         raise InputError(f"mechanism.randomizer: {purpose} is known for flipped labels alone; give mechanism.flip_prob")

@@ -1,7 +1,7 @@
-"""Public laws of the noise on released labels, and the class scores that follow from them.
+"""Public laws of the noise on released labels, and class scores of released labels.
 
-A law gives the probability of each released label or number given the true label. From scores, accuracy and class
-shares can be estimated without any true label.
+A law gives the probability of each released label or number given the true label. Class scores follow from a law. With
+scores, accuracy and class shares can be estimated without any true label.
 """
 
 from dataclasses import dataclass, replace
@@ -15,17 +15,17 @@ from p2p_sim.exchange import Message
 from p2p_sim.mechanisms.outcome import Floats, LabelRelease
 
 Source = Literal["user", "cluster"]
-"""Whose label is released under a user's name: her own, or that of a random user of her cluster."""
+"""Whose label is released under a user's name: her own label, or the label of a random user of her cluster."""
 
 
 @dataclass(frozen=True, eq=False)
 class NoiseLaw:
-    """Public probabilities of released hard labels (classes) given true labels, for users who follow the protocol.
+    """Public probabilities of released hard labels (classes) given true labels.
 
-    Users who lie, and users who submit their own label because a request failed, are not taken into account.
+    The law ignores users who lie, and users who submit their own label after a failed request.
 
     transition: (G, K, K) matrices; entry [g, y, z] is the probability that the true label y is released as z.
-    source: whose true label y is: the user's own, or that of a random user of her cluster.
+    source: "user": y is the user's own label; "cluster": y is the label of a random user of her cluster.
     group: (m,) index of the matrix that applies to each released label; None: matrix 0 applies to all.
 
     Raises:
@@ -48,9 +48,8 @@ class NoiseLaw:
         """The law of released labels that all have the same noise matrix.
 
         Args:
-            transition: (K, K); entry [y, z] is the probability that the true label y is released as z. source: whose
-            true label y is: "user", if each label is released under the name of the user whose label it is; "cluster",
-            if it is that of a random user of her cluster.
+            transition: (K, K); entry [y, z] is the probability that the true label y is released as z. source: "user":
+            each user releases her own label y. "cluster": y is the label of a random user of her cluster.
         """
         return NoiseLaw(transition[None, :, :], source)
 
@@ -60,8 +59,7 @@ class NoiseLaw:
         return int(self.transition.shape[2])
 
     def groups(self, labels: int) -> NDArray[np.int64]:
-        """For each of m released labels, the index of its noise matrix in `transition`, since labels of different users
-        may have different noise; all 0 if the labels share one matrix.
+        """The index (m,) of each released label's matrix in `transition`; all 0 if the labels share one matrix.
 
         Args:
             labels: m, the number of released labels.
@@ -69,17 +67,17 @@ class NoiseLaw:
         return np.zeros(labels, dtype=np.int64) if self.group is None else self.group
 
     def likelihoods(self, labels: NDArray[np.integer]) -> Floats:
-        """The probability (m, K) of each of m released labels, given each of the K possible true labels."""
+        """The probability (m, K) of each of m released labels, given each of K possible true labels."""
         return np.asarray(self.transition[self.groups(len(labels)), :, labels])
 
     def weights(self, labels: NDArray[np.integer]) -> Floats:
         """Signed weights (m, K) of m released labels. Given the true label, the expected weights are that label's
         one-hot vector.
 
-        A label z gets row z of the inverse matrix; the weights of a label sum to 1.
+        A label z gets row z of the inverse matrix. The weights of a label sum to 1.
 
         Raises:
-            InputError: a matrix that is used has no inverse, so that the noise cannot be undone on average.
+            InputError: a matrix in use has no inverse. The noise then cannot be undone on average.
         """
         used, index = np.unique(self.groups(len(labels)), return_inverse=True)
         matrices = self.transition[used]
@@ -92,11 +90,11 @@ class NoiseLaw:
 
 
 LARGEST_CONDITION = 1e12
-"""A noise matrix with a condition number of at least this counts as one without an inverse."""
+"""A noise matrix with a condition number of at least this value is treated as singular."""
 
 
 def to_simplex(points: Floats) -> Floats:
-    """The probability distribution (n, K) that is nearest, in Euclidean distance, to each row of points (n, K).
+    """The probability distributions (n, K) that are nearest to the rows of points (n, K), in Euclidean distance.
 
     >>> to_simplex(np.array([[1.2, -0.2, 0.0]])).tolist()
     [[1.0, 0.0, 0.0]]
@@ -110,9 +108,9 @@ def to_simplex(points: Floats) -> Floats:
 def cluster_shares(
     law: NoiseLaw, labels: NDArray[np.integer], cluster: NDArray[np.int64], num_clusters: int
 ) -> tuple[Floats, NDArray[np.int64]]:
-    """Estimated class shares (C, K) of the true labels in each cluster, and the number of released labels (C,).
+    """Estimated class shares (C, K) of the true labels in each cluster, and numbers of released labels (C,).
 
-    The shares of a cluster are the average of its labels' unbiased weights, projected to the simplex. A cluster without
+    The unbiased weights of a cluster's labels are averaged. The average is projected to the simplex. A cluster without
     labels gets equal shares.
 
     Args:
@@ -130,8 +128,8 @@ class ValueLaw:
     """Public probabilities of released numbers given true label values.
 
     values: (k,) the label values, increasing. numbers: (m,) the numbers that may be released. law: (k, m) probability
-    of each number given each label value. prior: (k,) public prior over the label values. source: whose label is
-    released under a user's name: her own, or that of a random user of her cluster.
+    of each number given each label value. prior: (k,) public prior over the label values. source: "user": each user
+    releases her own label; "cluster": the label of a random user of her cluster is released under her name.
     """
 
     values: Floats
@@ -156,9 +154,9 @@ class ValueLaw:
         return float(self.prior @ (self.law @ self.numbers**2 - self.means**2))
 
     def scores(self, payload: Floats, low: int, high: int) -> Floats:
-        """Log-likelihood ratios (n,) of n released numbers: ln(P/Q), where P is the probability of the number under
-        label value `high` and Q that under `low`. Between two neighbouring numbers that can be released, the ratio is
-        interpolated linearly; infinite ratios count as ±1000.
+        """Log-likelihood ratios (n,) of n released numbers: ln(P/Q). P is the probability of a number under label value
+        `high`, and Q under `low`. Between neighbouring possible numbers the ratio is interpolated linearly. Infinite
+        ratios are replaced by ±1000.
 
         Args:
             payload: (n,) the released numbers. low, high: indices of two label values.
@@ -171,9 +169,9 @@ class ValueLaw:
 
 @dataclass(frozen=True, eq=False)
 class Drift:
-    """A random upper bound, for each cluster, on the absolute error that all its released labels share.
+    """A random upper bound of an absolute error, for each cluster. All released labels of a cluster share the error.
 
-    The error is that of the cluster's estimated accuracy, or of an estimated class share.
+    The error is in the cluster's estimated accuracy, or in an estimated class share.
 
     mean, variance: (C,) mean and variance of the random bound.
     """
@@ -188,12 +186,11 @@ class Evidence:
 
     user: (m,) the user under whose name each label was released.
     weights: (m, K) the scores; each row sums to 1 unless `upper` is given.
-    source: whose label is scored: the user's own, or that of a random user of her cluster.
-    repeated: whether one noisy label may be released under the names of several users; it matters if `source` is
-    "cluster".
-    upper: (m, K) or None. If given, the expectation of `weights` is only at most the one-hot vector, and that of
-        `upper` is at least the one-hot vector.
-    drift: a bound on an error of the expected scores that all labels of a cluster share; None: there is no such error.
+    source: "user": a user's own label is scored; "cluster": the label of a random user of her cluster.
+    repeated: whether one noisy label may be released under several users' names; used only if `source` is "cluster".
+    upper: (m, K) or None. If given, the one-hot vector is at least the expected `weights`. It is at most the expected
+        `upper`.
+    drift: a bound on an error that the expected scores of a cluster share; None: there is no such error.
     """
 
     user: NDArray[np.integer]
@@ -209,8 +206,7 @@ class Evidence:
         return int(self.weights.shape[1])
 
     def within(self, clusters: NDArray[np.int64], cluster_offsets: NDArray[np.int64]) -> "Evidence":
-        """The scores of those labels that are released in the given clusters. The users of these clusters are numbered
-        anew from 0.
+        """The scores of labels that are released in the given clusters. Users of these clusters are renumbered from 0.
 
         Args:
             clusters: (c,) indices of these clusters, ascending. cluster_offsets: (C+1,); cluster k holds users
@@ -220,7 +216,7 @@ class Evidence:
         chosen = np.zeros(len(sizes), dtype=np.bool_)
         chosen[clusters] = True
         home = np.searchsorted(cluster_offsets, self.user, side="right") - 1
-        before = np.cumsum(np.where(chosen, 0, sizes))  # users in omitted clusters, up to each (included)
+        before = np.cumsum(np.where(chosen, 0, sizes))  # users in omitted clusters, up to and including each cluster
         mine = chosen[home]
         drift = self.drift and Drift(self.drift.mean[clusters], self.drift.variance[clusters])
         upper = None if self.upper is None else self.upper[mine]
@@ -232,10 +228,9 @@ class Evidence:
 def of_hard(release: LabelRelease, law: NoiseLaw) -> Evidence | None:
     """Class scores of released hard labels, computed from their public noise matrices.
 
-    If all matrices that apply have an inverse, the scores are unbiased: given the true label, the expected scores are
-    that label's one-hot vector. Otherwise the result depends on whose label a user releases. If it is her own, there
-    are lower scores, whose expectation is at most that vector, and upper scores, whose expectation is at least that
-    vector. If it is that of a random user, the result is None.
+    If every used matrix has an inverse, the expected scores are the true label's one-hot vector. Otherwise there are
+    two cases. If each user releases her own label, there are lower and upper scores. The one-hot vector lies between
+    the expected lower and upper scores. If the label of a random user is released, the result is None.
 
     Args:
         release: the released labels and their users. law: the noise matrices of the labels.
@@ -254,15 +249,14 @@ def of_hard(release: LabelRelease, law: NoiseLaw) -> Evidence | None:
 def bounding_scores(transition: Floats) -> tuple[Floats, Floats]:
     """Lower and upper class scores: two matrices (K, K) with a row for each released label.
 
-    Given the true label, the expected lower scores are at most its one-hot vector, and the expected upper scores are at
-    least this vector. The noise matrix need not have an inverse.
+    Given the true label, its one-hot vector lies between the expected lower and upper scores. The noise matrix need not
+    have an inverse.
 
-    Let S be the labels that are released with probability above 0, given some true label. For a class of S, the inverse
-    of the noise matrix on S gives a score g. Given a true label in S, the expectation of g is 1 if that label is the
-    class, and 0 otherwise. Given a true label y outside S, the expectation is a number c_y. With M = max(0, max c_y)
-    and m = min(0, min c_y), taken over all y outside S, g - m is an upper score and, if M < 1, (g - M)/(1 - M) is a
-    lower one; if M >= 1, the lower score is the trivial 0. For a class outside S, and for every class if the noise
-    matrix on S has no inverse, the scores are the trivial 0 and 1.
+    Let S be the set of labels that can be released. Consider a class of S, and let the noise matrix on S have an
+    inverse. The inverse gives a score g. Given a true label in S, the expectation of g is 1 for the class itself, and 0
+    for other labels. Given a true label y outside S, the expectation is a number c_y. Let M = max(0, max c_y) and
+    m = min(0, min c_y) over all y outside S. Then g - m is an upper score. If M < 1, (g - M)/(1 - M) is a lower score.
+    Where no score is given here, the lower score is 0 and the upper score is 1.
 
     Args:
         transition: (K, K) noise matrix; entry [y, z] is the probability that the label y is released as z.
@@ -283,12 +277,12 @@ def bounding_scores(transition: Floats) -> tuple[Floats, Floats]:
 
 
 def of_messages(release: LabelRelease, randomizer: Message, source: Source) -> Evidence | None:
-    """Class scores of released payloads (what messages carry, such as bits or class probabilities). Given the true
-    label, the expected scores are that label's one-hot vector. None if the randomizer offers no such scores.
+    """Class scores of released payloads, such as bits or class probabilities. Given the true label, the expected scores
+    are that label's one-hot vector. The result is None if the randomizer offers no such scores.
 
     Args:
-        release: the released payloads and their users. randomizer: the object that made the payloads. source: whose
-        label is released under a user's name: "user", her own; "cluster", that of a random user of her cluster.
+        release: the released payloads and their users. randomizer: the object that made the payloads. source: "user":
+        a user's own label is released; "cluster": the label of a random user of her cluster.
     """
     if release.kind == "signed":
         return Evidence(release.user, release.payload.astype(np.float64), source)

@@ -1,10 +1,10 @@
 """Noisy class counts of bags (groups) of users, computed by a trusted curator or by the users themselves.
 
-If users compute the noisy counts of their bag themselves, nobody sees a label. Each user adds a share of the noise to
-her one-hot label. She splits the result into numbers modulo 2^64, one for each helper of her bag. All these numbers
-except the last are uniform; the last makes the sum right. A helper adds up the numbers it receives and sends the sum to
-the learner. The learner adds up these sums; the total is the bag's noisy count. Helpers see uniform numbers only,
-unless all helpers of a bag pool what they receive.
+If users compute the counts of their bag, nobody sees a label. Each user adds a share of the noise to her one-hot label.
+She splits the result into numbers modulo 2^64, one for each helper of her bag. All these numbers except the last are
+uniform; the last makes the sum right. Each helper sends the learner the sum of the received numbers. The learner adds
+these sums up; the total is the bag's noisy count. A helper sees uniform numbers only. All helpers of a bag together
+could read each user's noisy label.
 """
 
 from abc import abstractmethod
@@ -38,10 +38,9 @@ Words = NDArray[np.uint64]
 def noise_share(
     size: tuple[int, ...], shares: NDArray[np.int64] | int, noise_scale: float, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draws independent random whole numbers (shares). The sum of h shares is noise z whose probability is proportional
-    to e^(-|z|/σ); it is called two-sided geometric noise of scale σ. So each of h users can add one share, and together
-    they add the whole noise. A share is the difference of two negative binomial variables with r = 1/h; for h = 1 it is
-    the noise itself.
+    """Draws independent random whole numbers (shares of noise). The sum of h shares is two-sided geometric noise of
+    scale σ: a noise z has probability proportional to e^(-|z|/σ). A share is the difference of two negative binomial
+    variables with r = 1/h. For h = 1 a share is the whole noise.
 
     Args:
         size: shape of the result. shares: h, at least 1; a number, or an array that broadcasts to `size`. noise_scale:
@@ -54,9 +53,8 @@ def noise_share(
 
 
 def secret_shares(values: NDArray[np.int64], helpers: int, rng: np.random.Generator) -> Words:
-    """Splits each of k numbers of each of n users into H random numbers, whose sum modulo 2^64 is the number that was
-    split. The result is (H, n, k): each of H helpers gets one of the H numbers. Any H - 1 of them are uniform and tell
-    nothing.
+    """Splits each of k numbers of each of n users into H random numbers (H, n, k), one for each of H helpers. The H
+    numbers sum to the split number modulo 2^64. Any H - 1 of the H numbers are uniform and reveal nothing.
 
     Args:
         values: (n, k), may be negative. helpers: H. rng: draws the random numbers.
@@ -67,12 +65,12 @@ def secret_shares(values: NDArray[np.int64], helpers: int, rng: np.random.Genera
 
 
 def helper_sums(sent: Words, bag: NDArray[np.int64], bags: int) -> Words:
-    """What the H helpers send to the learner, (H, B, k): for each group (bag) of users, the sum modulo 2^64 of the
-    random numbers that its users sent the helper.
+    """The sums (H, B, k) modulo 2^64 that the H helpers send to the learner. A helper sends one sum for each of B
+    groups (bags) of users and each of k counts.
 
     Args:
-        sent: (H, n, k) the numbers that each helper got from each of n users; k numbers, one for each count. bag: (n,)
-        the group of each user. bags: B, the number of groups.
+        sent: (H, n, k) the numbers that each helper got from each of n users, one for each count. bag: (n,) the group
+        of each user. bags: B, the number of groups.
     """
     sums = np.zeros((len(sent), bags, sent.shape[2]), dtype=np.uint64)
     for helper, got in zip(sums, sent, strict=True):
@@ -81,11 +79,10 @@ def helper_sums(sent: Words, bag: NDArray[np.int64], bags: int) -> Words:
 
 
 def totals(sums: Words) -> NDArray[np.int64]:
-    """Noisy counts (B, k) of B groups (bags) of users, as signed numbers: the sums that the H helpers send, added up
-    modulo 2^64.
+    """Noisy counts (B, k) of B groups (bags) of users, as signed numbers. The helpers' sums are added modulo 2^64.
 
     Args:
-        sums: (H, B, k), the sum that each helper sends for each group and each of k counts.
+        sums: (H, B, k), the sum that each of H helpers sends for each group and each count.
     """
     return np.asarray(sums.sum(axis=0, dtype=np.uint64).view(np.int64))
 
@@ -96,7 +93,7 @@ ALL_HER_SHARES = (Condition("all-shares-of-one-user", "the observer reads all th
 
 @dataclass(frozen=True)
 class Bags:
-    """The public bags (groups) of a shard's users.
+    """The public bags (groups) of the users of a shard, which is a part of the clusters.
 
     bag: (n,) index of each user's bag. sizes: (B,) number of users in each bag.
     """
@@ -106,7 +103,7 @@ class Bags:
 
     @staticmethod
     def dealt(offsets: NDArray[np.int64], bag_size: int | None, rng: np.random.Generator) -> "Bags":
-        """Divides the users of each cluster at random into bags of nearly equal sizes, of at least `bag_size` users.
+        """Divides the users of each cluster at random into nearly equal bags of at least `bag_size` users.
 
         Args:
             offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1. bag_size: least size; a smaller cluster
@@ -123,7 +120,7 @@ class Bags:
 
 
 def bag_sizes(cluster_size: int, bag_size: int | None) -> tuple[int, int]:
-    """Numbers of users in the smallest and in the largest bag when the users of a cluster are divided into bags.
+    """Sizes of the smallest and of the largest bag when the users of a cluster are divided into bags.
 
     Args:
         cluster_size: number of users of the cluster. bag_size: least size of a bag; a smaller cluster is one bag. None:
@@ -147,8 +144,8 @@ class BagCounts(NamedTuple):
 
 
 def one_hot(labels: NDArray[np.uint8], num_classes: int) -> Counts:
-    """What each of n users adds to the k class counts of her group of users: an array (n, k). For two classes k = 1,
-    and she adds her label, 0 or 1, since one count suffices. For K > 2 classes k = K, and she adds her one-hot label.
+    """What each of n users adds to the k class counts of her group: an array (n, k). For two classes k = 1, and she
+    adds her label, 0 or 1. For K > 2 classes k = K, and she adds her one-hot label.
 
     Args:
         labels: (n,), classes 0 to K-1. num_classes: K.
@@ -160,11 +157,11 @@ def one_hot(labels: NDArray[np.uint8], num_classes: int) -> Counts:
 
 
 def shares_of(noisy: Counts, present: NDArray[np.int64], num_classes: int) -> NDArray[np.float64]:
-    """Class shares (B, K) of each bag: its noisy counts as shares, moved to the nearest probability distribution.
+    """Class shares (B, K) of each bag: noisy counts over numbers of users, moved to the nearest distribution.
 
     Args:
-        noisy: (B, k) noisy counts; k = 1 for two classes, else K. present: (B,) number of counted users of each bag, at
-            least 1. num_classes: K.
+        noisy: (B, k) noisy counts; k = 1 for two classes, otherwise k = K. present: (B,) number of counted users of
+            each bag, at least 1. num_classes: K.
     """
     share = noisy / present[:, None]
     return to_simplex(np.concatenate([1.0 - share, share], axis=1) if num_classes == 2 else share)
@@ -195,16 +192,13 @@ class Aggregates(Mechanism):
 
     @property
     def scale(self) -> float:
-        """Scale σ of the noise on a count: noise z has probability proportional to e^(-|z|/σ). Either the configuration
-        gives σ, or the parameters were fixed for given users before and σ follows from a target ε.
-        """
+        """Scale σ of the noise on a count: noise z has probability proportional to e^(-|z|/σ)."""
         return cast(float, self.noise_scale)
 
     @abstractmethod
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
-        """Draws the noisy class counts of each bag (group of users): an array (B, k) for B bags. With two classes there
-        is one count (k = 1), that of label 1; with K > 2 classes there are k = K counts. A mask (n,) is returned, too:
-        it says which users the counts include, since others may have left.
+        """Draws the noisy class counts (B, k) of B bags (groups of users), and a mask (n,) of the counted users. With
+        two classes k = 1: only label 1 is counted. With K > 2 classes k = K. Users who left are not counted.
 
         Args:
             labels: (n,) true labels of the users of a shard. bags: the bag of each user. streams: random numbers of the
@@ -214,8 +208,7 @@ class Aggregates(Mechanism):
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """Returns a soft label (K class probabilities) for every user whom the noisy counts include: the noisy class
-        shares of her bag (group of users).
+        """Returns a soft label (K class probabilities) for every counted user: the noisy class shares of her bag.
 
         Args:
             labels: (n,) true labels of the users of a shard. features: not used. clusters: (C+1,); cluster c holds
@@ -230,13 +223,11 @@ class Aggregates(Mechanism):
 
     @abstractmethod
     def accountant(self, setup: Setup, size: int) -> NoisyCounts:
-        """The accountant that bounds what the noisy class counts of a user's bag (group of users) tell the learner
-        about her label.
+        """The learner's accountant for one user's label, given the noisy class counts of her bag (group of users).
 
         Args:
-            setup: what is known of the users; only the number of classes K matters. size: number of users of her
-            cluster, which is divided into bags; the upper bounds hold for every bag of such a cluster, the lower ones
-            for its largest bag.
+            setup: facts of the scenario; only the number of classes matters. size: number of users of her cluster. The
+            upper bounds hold for every bag of the cluster. The lower bounds hold for its largest bag.
         """
 
 
@@ -276,13 +267,11 @@ class NoiseSharesConfig(Aggregates):
     helpers: int | None = Field(default=None, ge=2, le=1_000)
     """H: number of users of a bag who add up shares, above `colluders`, 2 to 1,000. Absent: the least such number."""
     leaving: float = Field(default=0.0, ge=0, lt=1)
-    """Probability that a user leaves before she sends anything, 0 to below 1; helpers are among those who stay."""
+    """Probability that a user leaves before she sends anything, 0 to below 1. Helpers are users who stay."""
 
     @property
     def number_of_helpers(self) -> int:
-        """The number H of helpers of a bag; by default the smallest number, at least 2, of helpers who cannot all
-        collude.
-        """
+        """The number H of helpers of a bag; by default `colluders` + 1, but at least 2."""
         return self.helpers or max(2, self.colluders + 1)
 
     @model_validator(mode="after")
@@ -295,14 +284,14 @@ class NoiseSharesConfig(Aggregates):
         return self
 
     def calibrated(self, setup: Setup) -> Self:
-        """This configuration with the noise scale σ fixed. If a target ε is given, σ is the smallest scale with which
-        the noisy counts of a bag (group of users) have this ε at δ = 0.
+        """This configuration with the noise scale σ fixed. A target ε gives the smallest σ with which a bag's noisy
+        counts have this ε at δ = 0.
 
         Args:
             setup: facts of the scenario: cluster sizes and the number of classes K.
 
         Raises:
-            InputError: a bag has too few users for the given numbers of helpers, and of users who may leave.
+            InputError: a bag has too few users for the helpers and for the users who may leave.
         """
         least = min(bag_sizes(int(size), self.bag_size)[0] for size in setup.sizes)
         if least < self.leavers + self.number_of_helpers:
@@ -314,9 +303,8 @@ class NoiseSharesConfig(Aggregates):
         return super().calibrated(setup)
 
     def sharers(self, sizes: NDArray[np.int64] | int) -> NDArray[np.int64]:
-        """The number h of shares that add up to the whole noise, for bags (groups) of n users. It is n minus the number
-        of colluders, whose shares the learner knows, and minus the number of users who may leave; but at least 1. More
-        than h shares give more noise.
+        """The number h of shares that add up to the whole noise in a bag (group) of n users: n minus `colluders` minus
+        `leavers`, but at least 1. The learner knows the colluders' shares. More than h shares give more noise.
 
         Args:
             sizes: n, of one or several groups.
@@ -336,10 +324,9 @@ class NoiseSharesConfig(Aggregates):
         return NoisyCounts(setup.num_classes, self.scale, "shares", surplus, released)
 
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
-        """Draws the noisy class counts (B, k) of each bag (group of users) as its users compute them. Each user adds a
-        share of the noise to her one-hot label, and sends several helpers random numbers whose sum is the result. A
-        mask (n,) is returned, too: it says which users the counts include. If more than `leavers` users leave a bag, it
-        releases nothing, since too little noise would remain.
+        """Draws the noisy class counts (B, k) that the users of each bag compute, and a mask (n,) of the counted users.
+        Each user adds a share of the noise to her one-hot label. She sends the helpers random numbers that sum to the
+        result. If more than `leavers` users leave a bag, the bag releases nothing: too little noise would remain.
 
         Args:
             labels: (n,) true labels of the users of a shard. bags: the bag of each user. streams: random numbers of the
@@ -354,9 +341,9 @@ class NoiseSharesConfig(Aggregates):
         return BagCounts(totals(helper_sums(sent, bags.bag[counted], len(bags.sizes))), counted)
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float:
-        """ε₀ of one user's label against an observer who reads all the random numbers that she sends. Together they
-        show her one-hot label with her share of the noise. ε₀ is largest in the largest bag (group of users), where her
-        share is smallest; this value is returned.
+        """ε₀ of one user's label against an observer who reads all the random numbers that she sends. Together
+        these numbers show her one-hot label with her share of the noise. The result is for the largest bag, where a
+        share is smallest.
 
         Args:
             sizes: number of users of each cluster.

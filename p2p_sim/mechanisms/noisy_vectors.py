@@ -1,4 +1,4 @@
-"""Noisy one-hot labels: vector approximation flips their bits; ALIBI adds Laplace noise and makes soft labels.
+"""Noisy one-hot labels: vector approximation flips bits; ALIBI adds Laplace noise and makes class probabilities.
 
 ALIBI: Malek Esmaeili et al. 2021.
 """
@@ -37,7 +37,8 @@ from p2p_sim.privacy.rivals.alibi import laplace_delta
 
 @dataclass(frozen=True)
 class Alibi(Message):
-    """The ALIBI randomizer: Laplace noise on each entry of the one-hot label, turned into a soft label by Bayes' rule.
+    """The ALIBI randomizer: Laplace noise on each entry of the one-hot label, then Bayes' rule. A message is a soft
+    label: K class probabilities.
 
     Args:
         noise_scale: scale b of the noise, above 0.
@@ -58,21 +59,18 @@ class Alibi(Message):
 
     @property
     def local_epsilon(self) -> float:
-        """ε₀ = 2/b of one message: the one-hot vectors of two labels differ by 1 in two entries, each of which has
-        Laplace noise of scale b.
-        """
+        """ε₀ = 2/b of one message. Two one-hot labels differ by 1 in two entries with Laplace noise of scale b."""
         return laplace_epsilon(self.noise_scale)
 
     @property
     def total_variation(self) -> float:
-        """The largest total variation distance between the messages of two labels: 1 - e^{-1/b} (1 + 1/(2b)), where b
-        is the scale of the Laplace noise. This is δ of a message at ε = 0; bounds for messages that are shuffled or
-        exchanged use it.
+        """Largest total variation distance between two labels' messages: 1 - e^{-1/b} (1 + 1/(2b)). Here b is the scale
+        of the Laplace noise. This distance is δ of a message at ε = 0.
         """
         return laplace_variation(self.noise_scale)
 
     def alone(self, epsilon: float) -> Bracket:
-        """Bounds of δ at ε for one message whose sender the observer knows: the upper bound, and 0 as the lower bound.
+        """Bounds of δ at ε for one message whose sender is known. The lower bound is 0.
 
         Args:
             epsilon: ε, at least 0.
@@ -80,9 +78,9 @@ class Alibi(Message):
         return Bracket(0.0, laplace_delta(self.noise_scale, epsilon).upper)
 
     def attained(self, delta: float) -> float:
-        """A lower bound of ε at δ for one message whose sender is known: no ε below max(0, ε₀ + ln(1-4δ)) is valid. The
-        reason: with probability 1/4 under one of two labels, the noisy vector favours this label by the largest
-        possible factor e^ε₀. So δ is at least (1 - e^(ε-ε₀))/4 at every ε ≤ ε₀.
+        """A lower bound of ε at δ for one message whose sender is known: max(0, ε₀ + ln(1-4δ)). No smaller ε is valid.
+        Proof. With probability 1/4 under one of two labels, the noisy vector favours this label by the factor e^ε₀. So
+        δ is at least (1 - e^(ε-ε₀))/4 at every ε ≤ ε₀.
 
         Args:
             delta: δ.
@@ -91,9 +89,9 @@ class Alibi(Message):
         return max(0.0, self.local_epsilon * (1.0 - 1e-12) + math.log(quarter)) if quarter > 0 else 0.0
 
     def advantage(self, num_classes: int) -> float:
-        """Upper bound of what the message adds to an observer's probability to guess the label right, if all K labels
-        are equally likely beforehand. The bound is computed from the law of the noisy vector; it is too large by less
-        than a thousandth if ε₀ is at most 5, and by a few hundredths at most if ε₀ is larger.
+        """Upper bound of what a message adds to the probability to guess the label right. Before the message, all K
+        labels are equally likely. If ε₀ is at most 5, the bound is too large by less than a thousandth. For larger ε₀
+        it is too large by at most a few hundredths.
 
         Args:
             num_classes: K.
@@ -106,17 +104,16 @@ class Alibi(Message):
         return 32 * self.num_classes
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.float32]:
-        """Draws the users' messages (n, K): for each true label (n,) a soft label, that is K class probabilities that
-        follow from the noisy one-hot vector under the uniform prior.
+        """Draws the users' messages (n, K) for their true labels (n,). A message holds K class probabilities. Bayes'
+        rule with the uniform prior computes them from a noisy one-hot vector.
         """
         vectors = self.noisy(labels, rng)
         self.apply_bayes(vectors, np.full(self.num_classes, 1.0 / self.num_classes))
         return vectors
 
     def noisy(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.float32]:
-        """Draws noisy one-hot vectors (n, K) of the labels (n,); Bayes' rule is not applied yet.
-
-        Entries are cut to [0, 1]. This loses nothing: Bayes' rule gives the same soft label for the cut vector.
+        """Draws noisy one-hot vectors (n, K) of the labels (n,), before Bayes' rule. Entries are cut to [0, 1]; Bayes'
+        rule gives the same soft label for the cut vector.
         """
         check_labels(labels, self.num_classes)
         out = np.empty((labels.size, self.num_classes), dtype=np.float32)
@@ -130,17 +127,16 @@ class Alibi(Message):
         return out
 
     def apply_bayes(self, vectors: NDArray[np.float32], prior: NDArray[np.float64]) -> None:
-        """Turn noisy vectors (n, K) into soft labels in place, by Bayes' rule with class probabilities `prior` (K,)."""
+        """Turn noisy vectors (n, K) into soft labels, in place. Bayes' rule uses the class probabilities `prior`."""
         for rows in self._blocks(len(vectors)):
             vectors[rows] = soft_labels(vectors[rows], prior[None, :], self.noise_scale)
 
     def estimated_prior(self, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Class shares (K,) estimated from the noisy vectors of m users, to be used as a prior for Bayes' rule. Shares
-        below 1/m are raised to 1/m before all are scaled so that they sum to 1.
+        """Class shares (K,) estimated from the noisy vectors of m users, for use as a prior in Bayes' rule.
 
-        The vectors are cut to [0, 1], which shifts the expectations of their entries. With Laplace noise of scale b,
-        the expectation of a cut entry is 1 - q at the true label and q elsewhere, where q = (b/2)(1 - e^{-1/b}). The
-        estimate undoes this shift.
+        Let b be the scale of the noise, and q = (b/2)(1 - e^{-1/b}). The expectation of a cut entry is 1 - q at the
+        true label, and q elsewhere. The estimate undoes this shift. Shares below 1/m are raised to 1/m. Then all shares
+        are scaled to the sum 1.
 
         Args:
             vectors: (m, K), noisy one-hot vectors with entries cut to [0, 1]; m >= 1.
@@ -151,14 +147,13 @@ class Alibi(Message):
         return np.asarray(shares / shares.sum())
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
-        """Weights (n, K) of n soft labels. Given the true label, the expectation of the weights is that label's one-hot
-        vector. None if a soft label has a probability 0: the probability was then too small for single precision.
+        """Weights (n, K) of n soft labels. Given the true label, the expected weights are that label's one-hot vector.
+        The result is None if a class probability was too small for single precision and became 0.
 
-        A soft label under the uniform prior is proportional to e^(2v/b), where v is the noisy one-hot vector cut to
-        [0, 1] and b the noise scale. So b/2 times its logarithm is v plus a constant, the same for all entries. To
-        remove the constant, the average over the entries is subtracted; what remains is v minus the average of the
-        entries of v. The expectation of an entry of v is 1 - q at the true label and q elsewhere, where
-        q = (b/2)(1 - e^{-1/b}).
+        A soft label under the uniform prior is proportional to e^(2v/b). Here v is the noisy one-hot vector cut to
+        [0, 1], and b is the scale of the noise. So b/2 times the logarithm of the soft label is v plus a constant.
+        Subtracting the mean over the entries removes the constant. The expectation of an entry of v is 1 - q at the
+        true label, and q elsewhere, with q = (b/2)(1 - e^{-1/b}). The weights undo this shift.
 
         Args:
             payload: (n, K), soft labels made under the uniform prior.
@@ -172,9 +167,7 @@ class Alibi(Message):
         return np.asarray(difference / (1.0 - 2.0 * low) + 1.0 / self.num_classes)
 
     def _blocks(self, count: int) -> Iterator[slice]:
-        """Slices that divide `count` rows of K numbers into pieces of at most 65,536 numbers (at least one row), so
-        that arrays computed on the way stay small.
-        """
+        """Slices that divide `count` rows of K numbers into blocks of at most 65,536 numbers, or of a single row."""
         rows = max(1, BLOCK // self.num_classes)
         return (slice(start, min(start + rows, count)) for start in range(0, count, rows))
 
@@ -214,10 +207,9 @@ class AlibiConfig(LocalChannel):
         return LabelRelease.of(vectors, "soft")
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """Scores of the K classes for each released soft label (class probabilities). On average over the noise, the
-        scores are the one-hot vector of the true label, so accuracy can be estimated without true labels. None if the
-        soft labels were made with class shares of the cluster as the prior. These shares are not released, and without
-        them the noise cannot be undone.
+        """Class scores of each released soft label. Given the true label, the expected scores are its one-hot vector.
+        So accuracy can be estimated without true labels. The result is None if the prior was the cluster's class
+        shares. These shares are not released, so the noise cannot be undone.
 
         Args:
             outcome: the result of the run, with the released labels. cluster_offsets: (C+1,); cluster c holds users
@@ -248,7 +240,7 @@ class VectorApproximation(Message):
 
     @property
     def local_epsilon(self) -> float:
-        """ε₀ of one message: 2 ln((1-p)/p) for the flip probability p of a bit, infinite at p = 0."""
+        """ε₀ of one message: 2 ln((1-p)/p), where p is the flip probability of a bit. ε₀ is infinite at p = 0."""
         return vector_epsilon(self.bit_flip_prob)
 
     @property
@@ -257,8 +249,8 @@ class VectorApproximation(Message):
         return vector_delta(self.bit_flip_prob, 0.0).upper
 
     def advantage(self, num_classes: int) -> float:
-        """What a message adds to an observer's probability to guess the label right, if all K labels are equally likely
-        beforehand. It is the exact advantage of the best guess, rounded up.
+        """What a message adds to the probability to guess the label right. Before the message, all K labels are equally
+        likely. The result is exact for the best guess, rounded up.
 
         Args:
             num_classes: K.
@@ -270,7 +262,7 @@ class VectorApproximation(Message):
         return self.num_classes
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Draws noisy bits (n, ceil(K/8)) of the labels (n,), packed as `numpy.packbits` does, padded with zeros."""
+        """Draws noisy bits (n, ceil(K/8)) of the labels (n,), packed by `numpy.packbits` and padded with zeros."""
         check_labels(labels, self.num_classes)
         k, width = self.num_classes, -(-self.num_classes // 8)
         one_hot = np.packbits(np.eye(k, dtype=np.bool_), axis=1)
@@ -285,8 +277,8 @@ class VectorApproximation(Message):
         return packed
 
     def attained(self, delta: float) -> float:
-        """A lower bound of ε at δ for one message whose sender is known: ln(((1-p)² - δ)/p²), or 0 if that is negative.
-        No smaller ε is valid. Here p is the flip probability of a bit.
+        """A lower bound of ε at δ for one message whose sender is known: max(0, ln(((1-p)² - δ)/p²)). No smaller ε is
+        valid. Here p is the flip probability of a bit.
 
         Args:
             delta: δ.
@@ -296,9 +288,9 @@ class VectorApproximation(Message):
         return max(0.0, math.log(max(ratio, 1.0)) * (1.0 - 1e-12))
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
-        """Weights (n, K) of n messages: (b - p)/(1 - 2p) for each bit b, where p is the flip probability of a bit.
-        Given the true label, their expectation is that label's one-hot vector. None at p = 1/2, where the bits are
-        independent of the label.
+        """Weights (n, K) of n messages: (b - p)/(1 - 2p) for each bit b. Here p is the flip probability of a bit. Given
+        the true label, the expected weights are that label's one-hot vector. The result is None at p = 1/2, where bits
+        are independent of the label.
         """
         p = self.bit_flip_prob
         if 1.0 - 2.0 * p < 2.0**-40:
@@ -320,9 +312,7 @@ class VectorApproximationConfig(LocalChannel):
 
     @property
     def bit_flip_prob(self) -> float:
-        """The probability p with which each bit of the one-hot label is flipped: 1/(1+e^{ε/2}). This is the smallest p
-        at which a message has the target ε, since two labels differ in two bits.
-        """
+        """Flip probability p of each bit of the one-hot label: 1/(1+e^{ε/2}), the smallest p for the target ε."""
         return bit_flip_prob_of(self.target_epsilon)
 
     def randomizer(self, setup: Setup) -> VectorApproximation:

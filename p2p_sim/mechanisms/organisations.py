@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from p2p_sim.stacking import Combiner, GroupModels
 
 Models = tuple["GroupModels", ...]
-"""The models that an organisation passes on: those of all feature groups, for each part of its rows."""
+"""The models that one organisation passes on. Each part of its rows has a model for each feature group."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class OrganisationsPlan:
 
     num_groups: K, number of feature groups; each group has its own model. shuffles: whether features are divided among
     the groups at random. parts: number of disjoint parts of an organisation's rows; each part has its own models.
-    source_weights: weights of the source organisations, by their number, if a penalty draws learners' models towards
-    the mean of the sources' models; empty if learners combine the models they receive with their own.
-    pull: η, weight of a second penalty, which draws models towards the sources' models; if η = 0, the penalty of weight
-    λ (the field l2) does so.
+    source_weights: weights of the source organisations, by organisation number. A penalty draws learners' models
+    towards the weighted mean of the sources' models. Empty: learners combine received models with their own models.
+    pull: η, weight of a second penalty, which draws models towards the sources' models. If η = 0, the penalty of weight
+    λ (the field l2) draws the models there.
     """
 
     epsilon: float
@@ -68,15 +68,14 @@ class OrganisationsPlan:
         return self.importance or (1.0 / self.num_groups,) * self.num_groups
 
     def grouped(self, features: int, streams: Streams) -> FeatureGroups:
-        """The division of the features into K groups, each of which gets its own model: the feature indices, importance
-        and norm bound of each group. It is the same for all organisations and independent of their rows.
+        """The feature indices, the importance and the norm bound of each of K feature groups. Each group gets its own
+        model. The groups are the same for all organisations and do not depend on rows.
 
         Args:
-            features: number of features. streams: draw the order of the features, if they are divided among the groups
-            at random (the field `shuffles`).
+            features: number of features. streams: draw the order of the features if `shuffles` is true.
 
         Raises:
-            ValueError: a group names a feature that does not exist, or there are fewer features than groups.
+            ValueError: a feature of a group does not exist, or there are fewer features than groups.
         """
         groups = self.groups
         if self.num_groups > features:
@@ -88,7 +87,7 @@ class OrganisationsPlan:
 
 
 class Stage(NamedTuple):
-    """One private release of an organisation: the name of a part of its rows, and the noise for a part of its size."""
+    """One private release of an organisation: the part of the rows that is used, and the noise for this many rows."""
 
     part: str
     noise: ObjectivePerturbation
@@ -98,10 +97,9 @@ class Stage(NamedTuple):
 class Combination:
     """The predictor of one organisation, a combination of M models.
 
-    models: the organisation's own models, and in stacking also the received ones; together M models over all feature
-    groups. weights: (M,), sum 1. high: weights of a private model that combines the M scores; None: the weighted mean
-    is used.
-    votes: whether the mean is of votes (±1), not of probabilities.
+    models: the organisation's own models; in stacking also the received models. weights: (M,), sum 1. high: weights of
+    a private model that combines the M scores; None: the weighted mean is used. votes: whether the mean is over votes
+    (±1); false: over probabilities.
     """
 
     models: Models
@@ -110,9 +108,8 @@ class Combination:
     votes: bool = False
 
     def margins(self, rows: NDArray[np.floating]) -> Floats:
-        """The scores (n, M) that M models give to n rows: above 0 for class 1, below 0 for class 0. The probability of
-        class 1 under a model is 1/(1 + e^-score). A model belongs to one organisation, to one part of its rows, and to
-        one feature group.
+        """The scores (n, M) that M models give to n rows. The probability of class 1 under a model is
+        1/(1 + e^-score). Each model belongs to one organisation, one part of its rows and one feature group.
 
         Args:
             rows: (n, d) features.
@@ -132,10 +129,10 @@ class Combination:
 
 @dataclass(frozen=True)
 class Organisations(Deployment):
-    """The exchange of private models among organisations; each cluster of the population is one organisation's rows.
+    """The exchange of private models among organisations. Each cluster of the population is one organisation's rows.
 
     plan: how organisations train and combine models. sizes: (N,) number of rows of each of N organisations.
-    senders: organisations whose models others may request. learners: organisations that request models and predict.
+    senders: organisations that offer their models. learners: organisations that request models and predict.
     """
 
     trust = "organisation"  # users trust the organisation that holds their row
@@ -152,10 +149,9 @@ class Organisations(Deployment):
 
     @cached_property
     def stages(self) -> tuple[tuple[Stage, ...], ...]:
-        """For each of N organisations, the private models that it will train. For each model there is the part of the
-        organisation's rows that is used, and the noise that keeps the model private, calibrated to the number of these
-        rows. The parts of an organisation have no row in common. An organisation that neither sends models nor learns
-        from others' models has an empty entry. Everything follows from the numbers of rows alone.
+        """The private models that each of N organisations will train. For each model there is the part of the rows that
+        is used, and noise calibrated to the number of these rows. The parts of an organisation have no row in common.
+        An organisation that neither sends nor learns has an empty entry.
         """
         return tuple(
             self._stages(k, n) if k in (*self.senders, *self.learners) else () for k, n in enumerate(self.sizes)
@@ -169,7 +165,7 @@ class Organisations(Deployment):
         if low < plan.parts:
             raise InputError(f"mechanism.parts = {plan.parts}: an organisation has {low} rows for them")
         l2 = [self.own_l2(organisation) * q * q for q in shares]
-        # the parts and the rows of the combining ("high") model are disjoint: a release costs ε for its own rows
+        # the parts, and the rows of the combining ("high") model, are disjoint: a release costs ε for its own rows
         sizes = [len(part) for part in np.array_split(np.arange(low), plan.parts)]
         names = [f"part {i}" for i in range(plan.parts)] if plan.parts > 1 else ["low" if stacks else WHOLE]
         stages = [
@@ -181,28 +177,24 @@ class Organisations(Deployment):
         return tuple(stages)
 
     def stacks(self, organisation: int) -> bool:
-        """Whether this organisation trains, in addition to its own models, a private model that combines the scores of
-        all models. It keeps a part of its rows for this purpose. If the combiner is "stacked", this holds for every
-        organisation that learns from others, else for none.
+        """Whether this organisation also trains a private model that combines the scores of all models. If the combiner
+        is "stacked", every learner trains such a model on rows that it keeps for this purpose.
         """
         return self.plan.combiner == "stacked" and organisation in self.learners
 
     def own_l2(self, organisation: int) -> float:
-        """The weight of the L2 penalty in the training of this organisation's own models: λ (the key l2). For an
-        organisation that learns from others, η is added: the weight of a second penalty, which draws its models towards
-        the received ones (0: there is no second penalty).
+        """Weight of the L2 penalty in the training of this organisation's own models: λ, or λ + η for a learner. Here η
+        is the weight of a second penalty towards the received models (0: there is none).
         """
         return self.plan.l2 + (self.plan.pull if organisation in self.learners else 0.0)
 
     def spends(self, organisation: int) -> float:
-        """The total ε that this organisation spends: the largest ε of its releases, since these use disjoint rows."""
+        """The total ε of this organisation: the largest ε of its releases, because all releases use disjoint rows."""
         return max((stage.noise.epsilon_upper for stage in self.stages[organisation]), default=0.0)
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """For each number of rows in `sizes`, the bound of ε for the worst organisation with this number of rows,
-        against an observer who sees all models.
-
-        The bound is pure: δ = 0.
+        """For each number of rows in `sizes`, the bound of ε of the worst organisation of this size. The observer sees
+        all models. The bound is pure: δ = 0.
         """
         bound = next(filter(None, self.stages))[0].noise.privacy()
         bound = replace(
@@ -216,8 +208,8 @@ class Organisations(Deployment):
         ]
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition of the stated ε that does not hold in a situation; None if all conditions hold. Network
-        faults violate no condition, since they do not change the noise of a model.
+        """The first condition of the stated ε that fails in a situation; None if all conditions hold. Network faults
+        violate no condition, because they do not change the noise of a model.
 
         Args:
             situation: network faults, participants who break the protocol, number of classes and rounds, and who
@@ -226,8 +218,8 @@ class Organisations(Deployment):
         return first_failure(MODELS, situation)
 
     def models_sent(self, population: Population, streams: Streams) -> dict[int, Models]:
-        """The models that each sending organisation would release in a run with these random streams, by the
-        organisation's number. Nothing is exchanged; an attack that tests ε needs these models.
+        """The models that each sending organisation would release in a run, by the organisation's number. Nothing is
+        exchanged. An attack that tests ε needs these models.
 
         Args:
             population: the rows of all organisations, one cluster each. streams: random numbers of the run.
@@ -236,12 +228,11 @@ class Organisations(Deployment):
         return {k: run.train(k) for k in self.senders}
 
     def start(self, received: Mapping[int, Models]) -> tuple[Floats, ...] | None:
-        """The point at which the penalty on a learner's own models is smallest, instead of 0: for each of K feature
-        groups a vector of coefficients. It is the weighted mean of the models that the learner received. The result is
-        None if no model arrived.
+        """For each of K feature groups, the coefficients towards which the penalty draws a learner's own models: the
+        weighted mean of the received models. If no model arrived, the result is None: the penalty draws towards 0.
 
-        There may be two penalties: one of weight λ towards 0, and one of weight η towards the received models. Then the
-        mean is multiplied by η/(λ+η), since both together are a penalty of weight λ+η towards this point.
+        There may be two penalties: one of weight λ towards 0, and one of weight η towards the mean. Both together are a
+        penalty of weight λ+η towards η/(λ+η) times the mean. Then this point is returned.
 
         Args:
             received: for each source organisation whose models arrived in time, its number and its models.
@@ -256,9 +247,8 @@ class Organisations(Deployment):
         )
 
     def nodes(self, population: Population) -> Population:
-        """The participants between whom messages travel: the organisations instead of the users. They are returned as a
-        population of one user per organisation, all in one cluster so that each may ask every other, without features
-        or labels.
+        """The organisations, as a population of one cluster without features or labels. Messages travel between
+        organisations, not between users.
 
         Args:
             population: the rows of all organisations, one cluster each.
@@ -269,25 +259,26 @@ class Organisations(Deployment):
     def release_on(
         self, opened: Network, population: Population, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
-        """Run the exchange. Each sending organisation trains private models on its rows, and the models travel over the
-        network to the organisations that request them. Each learning organisation makes a predictor from its own and
-        the received models. The release is a predictor for each learning organisation; a ledger records how much ε each
-        organisation spent and which others got its models.
+        """Run the exchange. The release is a predictor for each learning organisation.
+
+        Each sending organisation trains private models on its rows. The models travel over the network to the
+        organisations that request them. Each learning organisation makes a predictor from its own and the received
+        models. A ledger records the ε that each organisation spends, and who received its models.
 
         Args:
             opened: the network among organisations, and the random numbers of this run. population: the rows of all
             organisations, one cluster each. record: whether to keep a transcript of all messages. part: must be None,
-            as organisations need each other's models.
+            because organisations need each other's models.
 
         Raises:
-            InputError: a part is asked for, a feature group names a feature that does not exist, or an organisation has
-            no rows. RunFailed: the ledger disagrees with the ε that `privacy` states.
+            InputError: `part` is given, a feature of a group does not exist, or an organisation has no rows. RunFailed:
+            the ledger disagrees with the ε that `privacy` states.
         """
         if part is not None:
             raise InputError("mechanism: organisations need each other's models and cannot be split by shards")
         count, law = len(self.sizes), population.law
         if law is not None and law.cluster.max() >= count:
-            raise InputError("population: an organisation of the law has no rows; take more users")
+            raise InputError("population: an organisation has no rows; take more users")
         run = _OrganisationsRun(self, population, opened.streams)
         sent = {k: run.train(k) for k in self.senders}
         asker, owner = neighbours(opened, count)
@@ -301,7 +292,7 @@ class Organisations(Deployment):
         predictors = {k: run.combine(k, {owner: sent[owner] for owner in came[k]}) for k in self.learners}
         spent = tuple(run.ledger.spent(k) for k in range(count))
         if any(abs(paid - self.spends(k)) > 1e-9 for k, paid in enumerate(spent)):
-            raise RunFailed(f"the ledger of what organisations spent says {spent}, which is not what is stated")
+            raise RunFailed(f"the ledger says that organisations spent ε = {spent}, which is not the stated ε")
         shown_to = (tuple(sorted(run.ledger.shown_to(k))) for k in range(count))
         facts = OrganisationFacts(spent, tuple(shown_to), came, tuple(trade.offline.tolist()))
         release, times = ModelRelease(ByCluster(predictors)), np.sort(trade.arrival_s[trade.used])
@@ -311,7 +302,7 @@ class Organisations(Deployment):
 
 
 class _OrganisationsRun:
-    """One run of the model exchange: each organisation's rows, and the ledger in which it pays ε for its releases."""
+    """One run of the model exchange: the rows of each organisation, and the ledger of the ε spent on releases."""
 
     def __init__(self, mechanism: Organisations, population: Population, streams: Streams) -> None:
         self.mechanism, self.plan, self.streams = mechanism, mechanism.plan, streams
@@ -326,20 +317,19 @@ class _OrganisationsRun:
         self.own: dict[int, Models] = {}
 
     def train(self, k: int, priors: tuple[Floats, ...] | None = None) -> Models:
-        """Trains the private models of organisation k and returns them: for each disjoint part of its rows (there is
-        one part, unless the configuration asks for several), one model for each feature group. Each release is entered
-        in the ledger, which counts the ε that an organisation spends.
+        """Trains the private models of organisation k and returns them. For each disjoint part of the rows there is one
+        model for each feature group. Each release is entered in the ledger of spent ε.
 
         Args:
             k: number of the organisation. priors: for each feature group, the coefficients towards which the penalty
-            draws its model; None: towards 0.
+            draws the group's model; None: towards 0.
         """
         from p2p_sim.stacking import train_groups
 
         plan, order = self.plan, order_of(self.streams, k, len(self.signs[k]))
         rng, models = self.streams.generator("models-own", k), list["GroupModels"]()
         priors = priors or tuple(np.zeros(len(members)) for members in self.groups.members)
-        # each part has rows of its own, so that an organisation pays the ε of one part, not the sum
+        # parts have no row in common, so an organisation pays the ε of one part, not the sum
         for stage in self.mechanism.stages[k][: plan.parts]:
             rows, order = np.split(order, [stage.noise.num_rows])
             group_models = train_groups(
@@ -360,10 +350,9 @@ class _OrganisationsRun:
         return self.own[k]
 
     def combine(self, k: int, received: dict[int, Models]) -> Combination:
-        """The predictor of organisation k. In hypothesis transfer, the organisation first trains models of its own that
-        are drawn towards the received ones, and combines only these. Otherwise it combines its own models with the
-        received ones. Depending on the configuration, models are combined by a weighted mean of their probabilities, by
-        a mean of their votes, or by a private model that the organisation trains on rows kept for this purpose.
+        """The predictor of organisation k. In hypothesis transfer, the organisation first trains new models that are
+        drawn towards the received models. It combines only the new models. Otherwise it combines its own and the
+        received models. The combination is a weighted mean of probabilities, a mean of votes, or a private model.
 
         Args:
             k: number of the organisation. received: for each other organisation whose models arrived in time, its
@@ -375,7 +364,7 @@ class _OrganisationsRun:
         transferred = bool(plan.source_weights)
         owned = {k: self.train(k, self.mechanism.start(received))} if transferred else {k: self.own[k], **received}
         models = tuple(model for group in owned.values() for model in group)
-        # a model's weight is its number of training rows times its group's importance; a majority has equal weights
+        # a model's weight is its number of training rows times its group's importance; a majority uses equal weights
         behind = np.array([float(stage.noise.num_rows) for owner in owned for stage in stages[owner][: plan.parts]])
         group = plan.shares if plan.only_group is None else np.eye(plan.num_groups)[plan.only_group]
         weights = np.outer(behind / behind.sum(), group).ravel()
@@ -394,7 +383,7 @@ class _OrganisationsRun:
 
 def order_of(streams: Streams, organisation: int, rows: int) -> NDArray[np.intp]:
     """A random order (n,) of an organisation's n rows, by which the rows are divided into parts. The order does not
-    depend on the contents of the rows.
+    depend on what the rows contain.
 
     Args:
         streams: random numbers of the run. organisation: its number. rows: n.
@@ -403,8 +392,8 @@ def order_of(streams: Streams, organisation: int, rows: int) -> NDArray[np.intp]
 
 
 def fingerprint(coefficients: Sequence[Floats]) -> bytes:
-    """A hash of the coefficients of released models. The ledger that counts each organisation's ε recognises a release
-    by this hash, so that a release shown to several others is counted once.
+    """A hash of the coefficients of released models. The ledger of spent ε recognises a release by this hash. So a
+    release that several others receive is counted once.
 
     Args:
         coefficients: the vectors of coefficients that are released together.

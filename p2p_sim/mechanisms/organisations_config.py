@@ -25,18 +25,17 @@ if TYPE_CHECKING:
 
 
 def _check_budget(epsilon: object) -> object:
-    """Returns ε if it is a number in (0, 100] or "inf", else raises ValueError."""
+    """Returns ε if it is "inf" or a number in (0, 100]. Otherwise raises ValueError."""
     if epsilon == "inf" or (type(epsilon) in (int, float) and 0.0 < epsilon <= 100.0):  # type: ignore[operator]
         return epsilon
     raise ValueError('must be above 0 and at most 100, or "inf" for no noise')
 
 
 def _check_norms(norms: object) -> object:
-    """The given bound on the norm of a row's features, at which rows are clipped; or a tuple of such bounds, one for
-    each feature group. Each must lie between 1e-9 and 1e9.
+    """Returns the bound on the norm of a row's features, or a tuple of such bounds, one for each feature group.
 
     Raises:
-        ValueError: the value is anything else.
+        ValueError: a bound is not a number from 1e-9 to 1e9.
     """
     several = tuple(norms) if isinstance(norms, list | tuple) else (norms,)
     if several and all(isinstance(norm, int | float) and 1e-9 <= norm <= 1e9 for norm in several):
@@ -47,7 +46,7 @@ def _check_norms(norms: object) -> object:
 Budget = Annotated[float | Literal["inf"], BeforeValidator(_check_budget)]
 Norms = Annotated[float | tuple[float, ...], BeforeValidator(_check_norms)]
 NEW_KEYS = ("num_groups", "shuffle_features", "only_group")
-"""Keys that a scenario's identity, a hash of its keys and values, leaves out if they have their default values."""
+"""The hash that identifies a scenario ignores these keys if they have their default values."""
 UNDERSTOOD = (
     *("overlay", "latency", "distance_s", "loss", "duplication", "reordering", "bandwidth_bps", "header_bytes"),
     *("availability", "start_window_s", "request_timeout_s", "on_timeout", "deadline_s"),
@@ -56,9 +55,7 @@ UNDERSTOOD = (
 
 
 class ModelRoles(NamedTuple):
-    """Indices, from 0, of the organisations in two roles: senders release models, and learners learn from others'
-    models.
-    """
+    """Indices, from 0: senders release models, and learners learn from received models."""
 
     senders: tuple[int, ...]
     learners: tuple[int, ...]
@@ -90,7 +87,7 @@ class OrganisationsConfig(MechanismBase, Extended):
     importance_is_public: bool = False
     """Must be true if importance is given: importance must not come from the data, and no program can check this."""
     only_group: int | None = Field(default=None, ge=0)
-    """Number of the only group whose models predict, from 0; ε is still that of all groups. Absent: all predict."""
+    """Number of the only group whose models predict, from 0; ε still covers all groups. Absent: all groups predict."""
     combiner: Literal["mean", "majority", "weighted", "stacked"] = "mean"
     """How an organisation combines its own and received models. "mean": the mean of their probabilities, weighted by
     importance and by numbers of rows; "weighted": the mean of their votes with the same weights; "majority": the mean
@@ -99,7 +96,7 @@ class OrganisationsConfig(MechanismBase, Extended):
     """Share of an organisation's rows on which its own models are trained if combiner = "stacked", between 0 and 1; the
     combining model is trained on the rest."""
     tight: bool = False
-    """Calibrate the noise by a sharper proof than the paper's, so that less noise is needed; false: by the paper's."""
+    """Calibrate the noise by a sharper proof, which needs less noise; false: by the paper's proof."""
     target: int | None = Field(default=None, ge=0)
     """Number of the only organisation that learns from others, from 0; absent: all learn, except sources."""
     releases: ClassVar[ReleaseKind] = "model"
@@ -136,10 +133,9 @@ class OrganisationsConfig(MechanismBase, Extended):
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Raise InputError if a key of the network or the adversaries is set that has no effect on the exchange of
-        models. Such keys set an adversary, how a peer is chosen, what replaces a failed request (a new peer, or a
-        user's own label), the learner's bandwidth, a fault of a plug-in, or batched submissions. Delays, losses,
-        bandwidth, times offline, deadlines and repeated requests are allowed.
+        """Raise InputError if a key of the network or the adversaries has no effect on the exchange of models. Examples
+        are an adversary, the choice of a peer, and what replaces a failed request. Delays, losses, bandwidth, times
+        offline, deadlines and repeated requests are allowed.
 
         Args:
             clusters: not used. network: the network with its faults. adversaries: which participants break the
@@ -156,17 +152,15 @@ class OrganisationsConfig(MechanismBase, Extended):
 
     @abstractmethod
     def roles(self, organisations: int) -> ModelRoles:
-        """The numbers of the organisations that send models, and of those that learn from others' models. An
-        organisation may do both.
+        """The numbers of the organisations that send models, and of the organisations that learn from received models.
+        An organisation may do both.
 
         Args:
             organisations: how many organisations there are.
         """
 
     def deployed(self, setup: Setup) -> "Organisations":
-        """The mechanism for organisations of the sizes that `setup` lists, in this order; the δ of `setup` does not
-        matter.
-        """
+        """The mechanism for organisations of the sizes that `setup` lists, in this order. δ is not used."""
         from p2p_sim.mechanisms.organisations import Organisations, OrganisationsPlan
 
         self.check(setup.num_classes)
@@ -195,17 +189,14 @@ class OrganisationsConfig(MechanismBase, Extended):
 
     @property
     def named(self) -> dict[str, int | None]:
-        """For each key of the configuration that names organisations by number, such as "target" (the only one that
-        learns), the largest number given; None: the key is absent. It serves to check that such organisations exist.
+        """For each key that holds organisation numbers, such as "target", the largest number given. None: the key is
+        absent. The numbers are checked against the number of organisations.
         """
         return {"target": self.target}
 
     @property
     def own_keys(self) -> dict[str, Any]:
-        """Values that only this kind of configuration sets in the plan of how organisations train and combine models,
-        under the names of the plan's fields: "parts" in stacking, "source_weights" and "pull" in transfer. By default
-        there are none.
-        """
+        """Fields of `OrganisationsPlan` that only this kind of configuration sets. By default there are none."""
         return {}
 
 
@@ -240,7 +231,7 @@ class HypothesisTransferConfig(OrganisationsConfig):
     kind: Literal["hypothesis_transfer"] = "hypothesis_transfer"
     later: ClassVar[tuple[str, ...]] = (*NEW_KEYS, "source_weights", "source_weights_are_public", "pull")
     source: int | tuple[int, ...] = 0
-    """Number of the organisation whose models are released, from 0; or several numbers, whose models are averaged."""
+    """Number of the organisation that releases its models, from 0. If several are given, their models are averaged."""
     source_weights: tuple[float, ...] | None = None
     """Weight of each source in the average, above 0, with sum 1; absent: equal."""
     source_weights_are_public: bool = False
@@ -251,7 +242,7 @@ class HypothesisTransferConfig(OrganisationsConfig):
 
     @model_validator(mode="after")
     def _sources(self) -> "HypothesisTransferConfig":
-        # sources are different organisations, and none of them is the target
+        # the sources are distinct organisations, and the target is not a source
         for source in self.sources:
             if source < 0:
                 raise ValueError(f"source = {source}: must be an organisation, from 0")

@@ -27,10 +27,10 @@ class Predictor(Protocol):
 class LabelRelease:
     """The noisy labels of some users that reach a learner.
 
-    user: (m,) int32, ascending; for each label, the user whose (public) features the learner uses with it. payload:
+    user: (m,) int32, ascending; the user of each label, whose public features the learner uses with the label. payload:
     (m, ...) the labels: classes (hard), K bits, K probabilities (soft), K signed weights, or numbers (values).
-    candidates: the classes among which each label was drawn, as packed bits (m, ceil(K/8)), if public messages of other
-    users decide on these classes; else None.
+    candidates: packed bits (m, ceil(K/8)), the classes among which each label was drawn. None: other
+    users' messages do not decide on these classes.
     """
 
     user: NDArray[np.int32]
@@ -49,7 +49,7 @@ class LabelRelease:
         return LabelRelease(np.arange(len(payload), dtype=np.int32), payload, kind)
 
     def of_labels(self, chosen: NDArray[np.bool_]) -> "LabelRelease":
-        """The release restricted to some of its m labels, with their users.
+        """The release restricted to the chosen ones of its m labels.
 
         Args:
             chosen: (m,), whether each released label is kept.
@@ -59,7 +59,7 @@ class LabelRelease:
 
     @staticmethod
     def join(parts: "Sequence[LabelRelease]") -> "LabelRelease":
-        """One release of the labels of several shards, in the given order; users keep their numbers."""
+        """One release with the labels of several shards (parts of the clusters). Users keep their numbers."""
         user, payload = (np.concatenate(column) for column in zip(*((p.user, p.payload) for p in parts), strict=True))
         among = [part.candidates for part in parts if part.candidates is not None]
         return LabelRelease(user, payload, parts[0].kind, np.concatenate(among) if among else None)
@@ -70,7 +70,7 @@ class LabelRelease:
 
 @dataclass(frozen=True)
 class Tally:
-    """Counts of hard labels at each point of a known feature distribution, for runs that keep no single labels.
+    """Numbers of hard labels at each possible point of the features, for runs that keep no single labels.
 
     counts: (P, K) number of labels of each class at each of P points.
     """
@@ -79,9 +79,8 @@ class Tally:
 
     @staticmethod
     def of(point: NDArray[np.integer], labels: NDArray[np.generic], shape: tuple[int, int]) -> "Tally":
-        """The counts (P, K) of labels of each of K classes at each of P points, the only values that features can take.
-        A learner needs nothing else from hard labels, and the counts need less memory than the labels of very many
-        users.
+        """The numbers (P, K) of labels of each of K classes at each of P points. Features take only these P values. A
+        learner needs no more of hard labels. For very many users, these numbers need less memory than the labels.
 
         Args:
             point: (m,) index of each user's point, 0 to P-1. labels: (m,) her class. shape: (P, K).
@@ -106,7 +105,7 @@ class ModelRelease:
 
 @dataclass(frozen=True, eq=False)
 class DensityRelease:
-    """The release of a mechanism that counts features in cells: a density that is constant on each cell, and no labels.
+    """A released density of features. The density is constant on each cell of a grid.
 
     coordinates: (m, d) integer coordinates of the cells of positive density, in lexicographic order. Cell j holds the
     points x with origin + j·side <= x < origin + (j+1)·side in each coordinate. masses: (m,) mass of each cell, above
@@ -127,8 +126,8 @@ class DensityRelease:
 
     @staticmethod
     def moved(features: NDArray[np.floating], origin: float) -> Floats:
-        """The features (n, d) less `origin`, a number at which a cell of the grid begins. After this, a cell begins at
-        0. NaN becomes 0, and an infinite number becomes the largest finite number of its sign.
+        """The features (n, d) less `origin`, a number at which a cell of the grid begins. NaN becomes 0. An infinite
+        number becomes the largest finite number of its sign.
         """
         with np.errstate(over="ignore"):
             return np.asarray(np.nan_to_num(features.astype(np.float64) - origin))
@@ -136,13 +135,13 @@ class DensityRelease:
 
 @dataclass(frozen=True)
 class ByCluster:
-    """Predictors by the number of their cluster, one for each cluster. Each predicts rows of its own cluster."""
+    """A predictor for each cluster, by the cluster's number. A predictor predicts the rows of its cluster."""
 
     predictors: Mapping[int, Predictor]
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """Predicted class probabilities (n, K) of n rows whose cluster is not known: the mean over the predictors of
-        all clusters, with equal weights.
+        """Predicted class probabilities (n, K) of n rows of unknown clusters: the mean over all predictors, with equal
+        weights.
 
         Args:
             features: (n, d).
@@ -150,9 +149,7 @@ class ByCluster:
         return np.asarray(np.mean([each.probabilities(features) for each in self.predictors.values()], axis=0))
 
     def within(self, features: NDArray[np.floating], cluster: NDArray[np.int64]) -> Floats:
-        """Predicted class probabilities (n, K) of n >= 1 rows, each from the predictor of its cluster; `cluster` (n,)
-        holds the cluster's number.
-        """
+        """Predicted class probabilities (n, K) of n >= 1 rows. The predictor of cluster[i] predicts row i."""
         parts = {c: self.predictors[c].probabilities(features[cluster == c]) for c in np.unique(cluster).tolist()}
         probabilities = np.empty((len(cluster), next(iter(parts.values())).shape[1]))
         for c, part in parts.items():
@@ -162,11 +159,11 @@ class ByCluster:
 
 @dataclass(frozen=True)
 class OrganisationFacts:
-    """What a run recorded about N organisations that exchange models; each tuple has an entry for each organisation.
+    """Records of a run about N organisations that exchange models. Each tuple has an entry for each organisation.
 
-    epsilon: ε that the organisation spent, according to the ledger of its releases. shown_to: indices of the other
-    organisations that received its models. came: indices of the other organisations whose models it received in time.
-    offline: whether it was never online, or offline when a message arrived.
+    epsilon: ε that the organisation spent, by the ledger of its releases. shown_to: indices of the other organisations
+    that received the organisation's models. came: indices of the other organisations whose models arrived in time.
+    offline: whether the organisation was never online, or was offline when a message arrived.
     """
 
     epsilon: tuple[float, ...]
@@ -176,7 +173,7 @@ class OrganisationFacts:
 
     @property
     def arrived(self) -> tuple[int, ...]:
-        """Number of other organisations whose models each organisation received in time (N,)."""
+        """For each of N organisations, the number of others whose models arrived in time."""
         return tuple(map(len, self.came))
 
 
@@ -186,16 +183,16 @@ Release = LabelRelease | ModelRelease | DensityRelease
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one run of a mechanism; a field is None if the run did not record it.
+    """The result of one run of a mechanism. A field is None if the run did not record it.
 
     traffic: counts of messages. transcript: every delivered message, if a transcript was asked for.
-    arrival_s: (m,) time at which each released label reached the learner, seconds; if organisations exchange models,
-    the times, ascending, at which organisations got the models that they used.
-    realised: for each shard, a record of what happened on the network, for privacy accounting; it holds no labels.
+    arrival_s: (m,) time in seconds at which each released label reached the learner. If organisations exchange models:
+    the ascending times at which organisations received the models that they used.
+    realised: for each shard (part of the clusters), what happened on the network, for privacy accounting; no labels.
     overlay: whom each user may ask; None: everybody of her cluster.
     organisations: facts about organisations that exchange models.
-    arrivals, truth: arrival times, and counts of true labels, for a run that draws users shard by shard. Such a run
-    keeps only sums: its release is a tally. `truth` serves results that are not private.
+    arrivals, truth: arrival times, and numbers of true labels, for a run that draws users shard by shard. Such a run
+    keeps only sums, and its release is a `Tally`. Results that are not private use `truth`.
     """
 
     release: Release | Tally
@@ -213,7 +210,7 @@ class Outcome:
         """The release, if it consists of labels.
 
         Raises:
-            InputError: the release is a model or a density, or consists of counts of labels only.
+            InputError: the release is a model, a density, or only counts of labels.
         """
         if not isinstance(self.release, LabelRelease):
             raise InputError("mechanism: releases no labels, but a model or a density")
@@ -221,13 +218,13 @@ class Outcome:
 
     @staticmethod
     def join(parts: "Sequence[Outcome]", overlay: Overlay | None = None) -> "Outcome":
-        """The outcome of a run, joined from those of its parts (shards) in their order; transcripts are left out.
+        """The outcome of a run, joined from the outcomes of its shards in their order. Transcripts are left out.
 
         Args:
-            parts: the outcomes. Either all hold released labels, or all hold only counts of released and of true
-            labels. overlay: the graph of whom each user of the whole run may ask; None: everybody of her cluster.
+            parts: the outcomes. Either all hold labels, or all hold only counts of released and true labels. overlay:
+            whom each user of the whole run may ask; None: everybody of her cluster.
         """
-        # what every part recorded, in the order of the shards
+        # what every shard recorded, in the order of the shards
         traffic = [part.traffic for part in parts if part.traffic is not None]
         realised = tuple(shard for part in parts for shard in part.realised or ())
         times = [part.arrival_s for part in parts if part.arrival_s is not None]

@@ -1,11 +1,10 @@
-"""PATE, private aggregation of teacher ensembles: teachers vote, and a trusted curator labels a few users by noisy
-votes.
+"""PATE, private aggregation of teacher ensembles: teachers vote, and a curator labels a few users by noisy votes.
 
-Each teacher is trained on her own shard, a part of the labels; the shards are disjoint.
+Each teacher learns from the labels of her own shard, a part of the users. The shards are disjoint. A teacher also knows
+the features and clusters of all users.
 
-The mechanism is that of PATE-FM (Malek Esmaeili et al. 2021; Papernot et al. 2018), except that teachers and student
-are not trained by FixMatch. They are models of features and clusters. A teacher knows the features and clusters of all
-users, and the labels of her shard.
+The mechanism follows PATE-FM (Malek Esmaeili et al. 2021; Papernot et al. 2018). But teachers and student are models of
+features and clusters, and are not trained by FixMatch.
 """
 
 import warnings
@@ -28,7 +27,7 @@ FEATURE_NORM = 10.0
 
 
 class PateConfig(Mechanism):
-    """Teachers trained on disjoint shards of a curator's labels vote; the noisy votes label a few users.
+    """A curator trains teachers on disjoint shards of the labels; noisy votes of the teachers label a few users.
 
     This is a variant of PATE-FM on clusters and features. ε does not depend on the votes. An ε that depends on the
     votes could be smaller, but would itself have to be kept private.
@@ -55,7 +54,7 @@ class PateConfig(Mechanism):
     answers: int = Field(default=50, ge=1, le=MOST_QUERIES)
     """A: number of answers, 1 to `queries`, after which no further query is answered."""
     threshold: float = Field(default=0.5, ge=0, le=1)
-    """Share of the teachers, 0 to 1: a query is answered if the votes for its most frequent class, with noise, are
+    """Share of the teachers, 0 to 1. A query is answered if the noisy number of votes for the most frequent class is
     above this share of T."""
     clusters: bool = True
     """Whether teachers also learn from the users' clusters."""
@@ -69,12 +68,11 @@ class PateConfig(Mechanism):
         return self
 
     def calibrated(self, setup: Setup) -> Self:
-        """This configuration with the noise fixed. If a target ε is given, the standard deviation σ₂ of the noise on
-        votes becomes the smallest value with three significant digits that is certified to meet this ε at the
-        scenario's δ.
+        """This configuration with the noise fixed. A target ε gives the smallest certified σ₂ of three significant
+        digits at the scenario's δ. Here σ₂ is the standard deviation of the noise on votes.
 
         Args:
-            setup: facts about the scenario, of which cluster sizes and δ are used.
+            setup: facts of the scenario; cluster sizes and δ are used.
 
         Raises:
             InputError: there are fewer users than teachers or queries, or no noise is certified.
@@ -93,8 +91,8 @@ class PateConfig(Mechanism):
         return fixed
 
     def accountant(self, setup: Setup, size: int) -> Pate:
-        """The accountant of all released answers together, for one user's label against the learner. It is the same for
-        every cluster, and does not depend on the votes.
+        """The learner's accountant for one user's label, given all released answers. The accountant does not depend on
+        the cluster or on the votes.
 
         Args:
             setup: not used. size: not used.
@@ -105,8 +103,8 @@ class PateConfig(Mechanism):
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """Draws some users at random, asks the teachers for their labels, and returns the noisy answers as hard labels
-        of these users. Users whose query was not answered are left out; the others are in ascending order.
+        """Asks the teachers for the labels of some random users, and returns the noisy answers as hard labels. Users
+        whose query was not answered are left out. The other users are in ascending order.
 
         Args:
             labels: (n,) true labels of all users. features: (n, d), public. clusters: (C+1,); cluster c holds users
@@ -122,8 +120,8 @@ class PateConfig(Mechanism):
     def votes(
         self, labels: NDArray[np.uint8], inputs: Floats, queried: NDArray[np.integer], rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Divides the users at random among the teachers, and trains each teacher on the labels of her users. Returns
-        (Q, K): how many teachers predict each of K classes for each of Q queried users.
+        """The number of teachers (Q, K) who predict each of K classes for each of Q queried users. All users are
+        divided at random among the teachers. Each teacher is trained on the labels of her users.
 
         Args:
             labels: (n,) true labels. inputs: (n, d) public inputs of each user: scaled features, perhaps with her
@@ -135,10 +133,9 @@ class PateConfig(Mechanism):
         return votes
 
     def answered(self, votes: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.int64]:
-        """The class that is released for each of Q queried users, (Q,); -1 if none is released. A query is answered if
-        the number of votes for its most frequent class, plus noise, is above a set share of the teachers. The released
-        class is then the one with the largest number of votes after new noise is added. After a fixed number of answers
-        no further query is answered.
+        """The class (Q,) that is released for each of Q queried users; -1 if none is released. A query is answered if
+        the noisy number of votes for the most frequent class is above a set share of the teachers. The released class
+        has the most votes after new noise is added. After a fixed number of answers no query is answered.
 
         Args:
             votes: (Q, K), how many teachers predict each class. rng: draws the noise.
@@ -163,10 +160,9 @@ def teachers_inputs(features: NDArray[np.floating], sizes: NDArray[np.int64], cl
 
 
 def taught(inputs: Floats, labels: NDArray[np.uint8], queried: Floats, l2: float) -> NDArray[np.int64]:
-    """Trains one teacher on her shard and returns the classes (Q,) that she predicts for the queried rows (Q, d).
+    """Trains one teacher on her shard, and returns the classes (Q,) that she predicts for the queried rows (Q, d).
 
-    The weights of a penalised logistic regression lie in the span of the shard's rows. So they are fitted within this
-    span.
+    The weights of a penalised logistic regression lie in the span of the shard's rows, and are fitted within this span.
 
     Args:
         inputs: (m, d) rows of the shard. labels: (m,) classes of these rows. queried: (Q, d) rows to be labelled. l2:

@@ -1,6 +1,6 @@
-"""Checks of what a plug-in's mechanism returns; each check raises an error of one line about the first fault.
+"""Checks of what a plug-in's mechanism returns. Each check raises a one-line error about the first fault.
 
-In all checks the argument `method` is the beginning of the message; it names the plug-in and its method.
+In all checks the argument `method` is the beginning of the message, with the names of the plug-in and of its method.
 """
 
 from collections.abc import Hashable, Sequence
@@ -13,15 +13,15 @@ from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, ReleaseKind
 from p2p_sim.privacy import OBSERVERS, Accountant, Adjacency, Bracket, PrivacyBound
 
 _OFF = 1e-3
-"""Largest allowed difference between a sum of class shares and 1, since shares may be rounded to single precision."""
+"""Largest allowed difference between a sum of class shares and 1. Shares may be rounded to single precision."""
 
 
 def check_release(method: str, release: Any, releases: ReleaseKind, users: int, classes: int) -> None:
-    """Raise InputError if what a plug-in's mechanism releases has the wrong kind or shape, or names users wrongly.
+    """Raise InputError if a plug-in's release has the wrong kind or shape, or wrong user numbers.
 
     Args:
-        method: beginning of the message. release: what the mechanism returned. releases: the kind of release that it
-        declares. users: n, the number of users. classes: K.
+        method: beginning of the message. release: what the mechanism returned. releases: the kind of release that the
+        mechanism declares. users: n, the number of users. classes: K.
     """
     if isinstance(release, ModelRelease) and releases == "model":
         return require(method, callable(getattr(release.predictor, "probabilities", None)),
@@ -45,16 +45,14 @@ def check_release(method: str, release: Any, releases: ReleaseKind, users: int, 
 
 
 def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
-    """Raise InputError if the released labels are no array of the type, shape and range that their kind prescribes. The
-    kinds are classes ("hard"), packed bits ("bits"), class probabilities ("soft"), weights ("signed") and numbers
-    ("values").
+    """Raise InputError if the payload of released labels has a wrong type, shape or range for the kind of the labels.
 
     Args:
-        method: beginning of the message, with the names of the plug-in and its method. release: the labels. classes: K.
+        method: beginning of the message. release: the labels. classes: K.
     """
     payload: Any = release.payload
     count = len(release)
-    # by kind of release: allowed numpy.dtype.kind, number of columns, meaning of the numbers
+    # for each kind of release: allowed numpy.dtype.kind, number of columns, meaning of the numbers
     types, columns, meaning = {
         "hard": ("iu", None, f"classes in 0..{classes - 1}"),
         "bits": ("u", (classes + 7) // 8, "packed bits"),
@@ -83,13 +81,11 @@ def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
 
 
 def check_columns(method: str, mechanism: Any) -> None:
-    """Raise InputError if a plug-in's mechanism does not say correctly which of its parameters are written to the
-    results. Its attribute `columns` must be a tuple of columns; each must name an attribute of the mechanism that is a
-    finite number.
+    """Raise InputError if the attribute `columns` of a plug-in's mechanism is wrong. `columns` must be a tuple of
+    columns. Each column must have the name of an attribute of the mechanism that is a finite number.
 
     Args:
-        method: beginning of the message, with the names of the plug-in and its attribute. mechanism: the mechanism with
-        its parameters fixed.
+        method: beginning of the message. mechanism: the mechanism with its parameters fixed.
     """
     names: list[Any] = [getattr(column, "name", None) for column in mechanism.columns]
     require(method, all(isinstance(name, str) for name in names), "must be a tuple of extend.Column")
@@ -100,19 +96,17 @@ def check_columns(method: str, mechanism: Any) -> None:
 
 
 def check_accountant(method: str, model: Any) -> None:
-    """Raise InputError unless an accountant of a plug-in is usable: it is an `Accountant` with a hash, its bounds of δ
-    at ε = 1 are numbers 0 <= lower <= upper <= 1, and its `conditions`, under which the bounds hold, are a tuple of
-    texts.
+    """Raise InputError unless a plug-in's accountant is usable. The accountant must be an `Accountant` with a hash. The
+    bounds of δ at ε = 1 must satisfy 0 <= lower <= upper <= 1. The `conditions` must be a tuple of texts.
 
     Args:
-        method: beginning of the message, with the names of the plug-in and the method that returned the accountant.
-        model: the accountant.
+        method: beginning of the message. model: the accountant.
     """
     require(method, isinstance(model, Accountant), f"must give an Accountant, not {model!r}")
     hashed = f"{type(model).__name__} must have a hash, as a frozen dataclass has"
     require(method, isinstance(model, Hashable), hashed)
     require(method, not (wrong := misfit(type(model), Accountant)), f"{type(model).__name__}.{wrong}")
-    # faults found below are faults of the accountant, wherever the mechanism got it from
+    # faults found below are faults of the accountant, not of the mechanism
     offer, bracket = maker_of(model), cast(Any, model.delta(1.0))
     method = method_of(offer, model, "delta")
     require(method, isinstance(bracket, Bracket), f"must give a Bracket, not {type(bracket).__name__}")
@@ -133,12 +127,10 @@ def check_local_epsilon(method: str, epsilon: Any) -> None:
 
 
 def check_bounds(method: str, bounds: Any, count: int, delta: float) -> None:
-    """Raise InputError unless a plug-in returned a sequence of `count` privacy bounds, one for each cluster or cluster
-    size, each with valid ε at δ, a known observer and a known adjacency.
+    """Raise InputError unless a plug-in returned `count` valid privacy bounds at δ, for clusters or cluster sizes.
 
     Args:
-        method: beginning of the message, with the names of the plug-in and its method. bounds: what the method
-        returned. delta: δ that each bound must have.
+        method: beginning of the message. bounds: what the method returned. delta: δ that each bound must have.
     """
     right = isinstance(bounds, Sequence) and len(bounds) == count
     require(method, right, f"must give {count} bounds, one for each cluster or size of cluster, not "
@@ -148,12 +140,11 @@ def check_bounds(method: str, bounds: Any, count: int, delta: float) -> None:
 
 
 def check_bound(method: str, bound: Any, delta: float) -> None:
-    """Raise InputError unless `bound` is a privacy bound at δ with 0 <= lower ε <= upper ε, a known observer and a
-    known adjacency.
+    """Raise InputError unless `bound` is a privacy bound at δ with 0 <= lower ε <= upper ε. The observer and the
+    adjacency of the bound must be known.
 
     Args:
-        method: beginning of the message, with the names of the plug-in and its method. bound: what the method returned.
-        delta: δ that the bound must have.
+        method: beginning of the message. bound: what the method returned. delta: δ that the bound must have.
     """
     require(method, isinstance(bound, PrivacyBound), f"must give a PrivacyBound, not {type(bound).__name__}")
     low, high = bound.epsilon_lower, bound.epsilon_upper

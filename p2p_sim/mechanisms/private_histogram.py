@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 FARTHEST = 1e150
 """Scaled features are clipped to this absolute value, so that their squares are finite."""
 DIRECTIONS = 64
-"""Number of directions of half-planes if there are two features."""
+"""Number of directions of half-planes for two features."""
 
 
 class PrivateHistogramConfig(Mechanism):
-    """A curator who holds all rows counts them in cells, adds noise, and releases the classification rule that follows.
+    """A curator holds all rows, counts the rows in cells, adds noise, and releases a classification rule.
 
     There are four rules, from *Private Bayes consistency* (Bousquet et al. 2022). With enough rows, each rule comes
-    arbitrarily close to the best possible rule, whatever the law. A whole row is private, with its features: cells
-    depend only on n, the number of rows, and on public constants.
+    arbitrarily close to the best possible rule, for every distribution of the rows. A whole row is private, features
+    included. Cells depend only on n, the number of rows, and on public constants.
     """
 
     kind: Literal["private_histogram"] = "private_histogram"
@@ -60,8 +60,8 @@ class PrivateHistogramConfig(Mechanism):
     side: float | None = Field(default=None, gt=0, le=1e6)
     """Side of the cells, a public constant, above 0; absent: n^(-1/(2d)) for pcl, n^(-1/(4d)) for pcl2 and pcl2b."""
     packing: Literal["corner", "middle"] | None = None
-    """For pcl2 and pcl2b: the first centre of the packing is at 0 ("corner"), so that the outermost cells are cut in
-    half, or half a side from 0 ("middle"). Both packings are maximal, but their rules differ. Absent: "corner"."""
+    """For pcl2 and pcl2b: where the first centre of the packing lies. "corner": at 0, so that the outermost cells are
+    cut in half; "middle": half a side from 0. The two packings give different rules. Absent: "corner"."""
     low: float = 0.0
     """Public constant: features are moved and scaled so that this becomes 0."""
     high: float = 1.0
@@ -90,9 +90,8 @@ class PrivateHistogramConfig(Mechanism):
             )
 
     def calibrated(self, setup: Setup) -> Self:
-        """This configuration, with `labelled` set if it was absent: to 400, or to half of the users if there are fewer
-        than 800. `labelled` is the number of users whose labels are used. It matters only for the rule
-        "semi_supervised", which learns a density from the features of all other users.
+        """This configuration with `labelled` set: the number of users whose labels are used. The default is 400, or
+        half of the users if there are fewer than 800. Only the rule "semi_supervised" uses this number.
 
         Args:
             setup: facts of the scenario; only the number of users is used.
@@ -110,23 +109,19 @@ class PrivateHistogramConfig(Mechanism):
 
     @property
     def asked_users(self) -> int:
-        """The number of users who give their label as well as their features. Only the rule "semi_supervised" uses this
-        number; under this rule all other users give only their features. `calibrated` must have set the number.
-        """
+        """Number of users who are asked for labels under the rule "semi_supervised". Other users give only features."""
         return cast(int, self.labelled)  # `calibrated` has set it
 
     @property
     def noise_scale(self) -> float:
-        """Scale of the Laplace noise: 1/ε for a vote; for a count it is 2 divided by that part of ε which the count
-        gets.
-        """
+        """Scale of the Laplace noise: 1/ε for a vote, and 2/ε' for a count that gets the part ε' of ε."""
         return {"pcl2b": 4.0, "semi_supervised": 2.0}.get(self.rule, 1.0) / self.target_epsilon
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> ModelRelease:
-        """Returns a predictor, the private classification rule learned from all rows, with the number of its cells. No
-        error depends on the rows, since a refusal would reveal something about them.
+        """Returns the private classification rule learned from all rows, with the number of its cells. No error depends
+        on the rows: an error would reveal something about a row.
 
         Args:
             labels: (n,) true labels, 0 or 1, of all users. features: (n, d), private. clusters: not used. streams:
@@ -143,14 +138,12 @@ class PrivateHistogramConfig(Mechanism):
             return ModelRelease(CellRule(rule, self), rule.released_cells)
 
     def samples(self, users: int, streams: Streams) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Indices of the users who are asked for labels, and of all other users; drawn without looking at rows."""
+        """Indices of the users who are asked for labels, and of all other users. The choice does not depend on rows."""
         order = streams.generator("private-histogram-labelled").permutation(users)
         return order[: self.asked_users], order[self.asked_users :]
 
     def semi_supervised(self, dimensions: int, seed: int) -> "SemiSupervised":
-        """A learner, not yet fitted, of a threshold (one feature) or half-plane (two features); `seed` decides its
-        noise.
-        """
+        """An unfitted learner of a threshold (one feature) or half-plane (two features). `seed` decides its noise."""
         from p2p_sim.histograms import HalfSpaces, SemiSupervised
 
         if dimensions > 2:
@@ -160,10 +153,9 @@ class PrivateHistogramConfig(Mechanism):
         )
 
     def cells(self, seed: int) -> "PCL | PCL2b":
-        """A new classifier, not yet fitted, that predicts from noisy counts or votes of labels in cells of feature
-        space. The cells are cubes of [0, 1]^d (rule "pcl"), the cells of a packing (rule "pcl2"), or cells of all of
-        R^d (rule "pcl2b"). The d features are scaled by public constants. The cells depend only on these constants and
-        on the numbers of rows and features.
+        """An unfitted classifier that predicts from noisy votes or counts in cells of feature space. The cells are
+        cubes of [0, 1]^d for the rule "pcl", and cells of a packing for "pcl2". For "pcl2b" they cover all of R^d. The
+        cells depend only on public constants and on the numbers of rows and features.
 
         Args:
             seed: decides the classifier's noise.
@@ -179,8 +171,7 @@ class PrivateHistogramConfig(Mechanism):
 
     def scaled(self, features: NDArray[np.floating]) -> Floats:
         """The features (n, d), moved and scaled so that the public constants `low` and `high` become 0 and 1. The rules
-        "pcl" and "pcl2" work on [0, 1]^d; for them, values outside are moved to the boundary. For the other rules, only
-        values beyond ±1e150 are clipped.
+        "pcl" and "pcl2" move values outside [0, 1] to the boundary. Other rules clip only values beyond ±1e150.
         """
         with np.errstate(over="ignore"):  # infinity is clipped: an error would reveal something
             points = (features.astype(np.float64) - self.low) / (self.high - self.low)
@@ -188,11 +179,11 @@ class PrivateHistogramConfig(Mechanism):
         return np.clip(points, *farthest)
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """The accountant of the whole release, for the row of one user (features and label) against the learner. The
-        votes of "pcl" and "pcl2" are ε-private with δ = 0. For the other rules only ε at the scenario's δ is stated.
+        """The learner's accountant for one user's row (features and label). The votes of "pcl" and "pcl2" are ε-private
+        with δ = 0. For the other rules only ε at the scenario's δ is stated.
 
         Args:
-            setup: facts of the scenario; only δ is used. size: not used, since the bound is the same for every cluster.
+            setup: facts of the scenario; only δ is used. size: not used; the bound is the same for every cluster.
         """
         epsilon, delta = self.target_epsilon, setup.delta
         if self.rule in ("pcl", "pcl2"):
@@ -206,7 +197,7 @@ class PrivateHistogramConfig(Mechanism):
 
 @dataclass(frozen=True)
 class CellRule:
-    """A predictor that takes unscaled features, scales them and applies a fitted rule of cells.
+    """A predictor that scales features and applies a fitted rule of cells.
 
     rule: the fitted rule. mechanism: scales the features.
     """
@@ -220,11 +211,11 @@ class CellRule:
 
 
 class PrivateDensityConfig(Mechanism):
-    """A curator who holds all rows counts their features in cells with noise, and releases what passes a threshold.
+    """A curator holds all rows, counts their features in cells with noise, and releases the cells above a threshold.
 
-    Algorithms 1 and 3 of *Private Bayes consistency* (Bousquet et al. 2022). Labels are not used, and no classifier is
-    learned from the release. The scenario's learner is left out, and the results hold distances from the law instead of
-    error rates. A whole row of data is private: cells depend only on n, the number of rows, and on public constants.
+    These are Algorithms 1 and 3 of *Private Bayes consistency* (Bousquet et al. 2022). Labels are not used, and the
+    scenario has no learner. The results hold distances from the true distribution instead of error rates. A whole row
+    is private. Cells depend only on n, the number of rows, and on public constants.
     """
 
     kind: Literal["private_density"] = "private_density"
@@ -263,16 +254,14 @@ class PrivateDensityConfig(Mechanism):
 
     @property
     def threshold(self) -> float:
-        """The smallest noisy count with which a cell is released: (2/ε) ln(2/δ) + 1, with the configuration's ε and the
-        scenario's δ.
-        """
+        """The smallest noisy count with which a cell is released: (2/ε) ln(2/δ) + 1, at the scenario's δ."""
         return stability_threshold(self.target_epsilon, self.setup.delta)
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> DensityRelease:
-        """Returns a density of the features, made from noisy counts. The density is 0 everywhere if no cell's count
-        passes the threshold. Labels are not used.
+        """Returns a density of the features, made from noisy counts. Labels are not used. If no count passes the
+        threshold, the density is 0 everywhere.
         """
         from p2p_sim.histograms import PCDE, cube_side
 
@@ -286,12 +275,11 @@ class PrivateDensityConfig(Mechanism):
         return DensityRelease(model.coordinates_.reshape(-1, dimensions), model.masses_, side, self.low, counts)
 
     def accountant(self, setup: Setup, size: int) -> StatedCounts:
-        """The accountant of the whole release, counts or density, for one user's whole row. It knows a single bound:
-        the configuration's ε at the scenario's δ. This ε also holds at every larger δ; at a smaller δ the stated ε is
-        infinite.
+        """The learner's accountant for one user's whole row. It states the configuration's ε at the scenario's δ. The
+        same ε holds at every larger δ. At a smaller δ the stated ε is infinite.
 
         Args:
-            setup: facts of the scenario; its δ and the number of users are used. size: not used, since the bound is the
-            same for every cluster.
+            setup: facts of the scenario; δ and the number of users are used. size: not used; the bound is the same for
+            every cluster.
         """
         return StatedCounts(counts_epsilon(self.target_epsilon, setup.delta, num_rows=int(setup.sizes.sum())))

@@ -1,22 +1,22 @@
 """Protocols as mechanisms: users exchange noisy labels as a protocol prescribes; the noise protects each label with ε₀.
 
-*Proof.* A user's randomizer is run once and is ε₀-private for her label. The programs that users run, faults and
-adversaries get only noisy labels, public features, and randomness that depends on no label. So everything that the
-learner, a peer, a coalition or an eavesdropper sees, including all times, is a function of all users' noisy labels and
-of such randomness: it is post-processing. If one user's label changes, the probabilities of her noisy label change by a
-factor of at most e^ε₀. A noisy label that is sent again reveals nothing new; r independent draws would cost r ε₀. ∎
+*Proof.* A user's randomizer is run once and is ε₀-private for her label. Users' programs, faults and adversaries get
+only noisy labels, public features, and randomness that depends on no label. So everything that an observer sees, times
+included, is post-processing of all users' noisy labels. If one user's label changes, the probabilities of her noisy
+label change by a factor of at most e^ε₀. A noisy label that is sent again reveals nothing new. But r independent draws
+would cost r ε₀. ∎
 
-A protocol may declare one of two things. Either the law of what the learner sees does not change if noisy labels are
-permuted (`Protocol.symmetric`); or a submission is 1 with a given probability, which depends on the share of ones among
-noisy labels (`Protocol.law`). Then the learner's ε is smaller if nothing fails and everybody follows the protocol
-(`DeclaredProtocol`). The declaration is a condition of this smaller ε; the command `audit` tests the declaration. For
-every other observer, ε₀ is stated.
+A protocol may declare one of two properties. `Protocol.symmetric`: the law of what the learner sees does not change if
+noisy labels are permuted. `Protocol.law`: a submission is 1 with a probability that depends on the share of ones among
+noisy labels. Then the learner's ε is smaller if nothing fails and everybody follows the protocol (`DeclaredProtocol`).
+The smaller ε holds only if the declaration is true. The command `audit` tests the declaration. For every other
+observer, ε₀ is stated.
 
 The accuracy and the heterogeneity in the results are computed from true labels; no observer sees these values.
 
-**Gossip averaging** is a protocol without amplification. Until a user receives a number, she sends her noisy label
-itself, so ε against a peer can be ε₀. Later numbers are unrounded averages of noisy labels, from which all noisy labels
-can often be computed. The lack of a server does not amplify privacy.
+**Gossip averaging** is a protocol without amplification. The first number that a user sends may be her noisy label, so
+ε against a peer can be ε₀. Later numbers are unrounded averages of noisy labels. All noisy labels can often be computed
+from these averages.
 """
 
 from abc import abstractmethod
@@ -83,9 +83,8 @@ class ProtocolMechanism(Deployment):
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """The learner's bound of ε at δ for each cluster size, if nothing fails and everybody follows the protocol. The
-        bound is ε₀, the ε of one noisy label, unless the protocol makes one of two claims about itself. It may claim
-        that the law of what the learner sees does not change if noisy labels are permuted, or it may claim a law of
-        what users submit. Then the bound is smaller; it holds only if the claim is true.
+        bound is ε₀, the ε of one noisy label, unless the protocol declares a property. The bound is then smaller, and
+        holds only if the declaration is true.
 
         Args:
             sizes: distinct cluster sizes, ascending. delta: δ.
@@ -96,21 +95,18 @@ class ProtocolMechanism(Deployment):
 
     @property
     def declares(self) -> bool:
-        """Whether the protocol declares that it is symmetric in the users, or declares a law of what they submit."""
+        """Whether the protocol declares a property: symmetry in the users, or a law of what users submit."""
         return self.protocol.symmetric or self.protocol.law() is not None
 
     def declared(self, size: int) -> DeclaredProtocol:
-        """The accountant of the learner in a cluster of `size` users, for a protocol that makes a claim about itself.
-        Either it claims that the law of what the learner sees does not change if noisy labels are permuted; or it
-        claims with which probability a submission is a 1, given the share of ones among noisy labels. The bounds hold
-        only if the claim is true, nothing fails and everybody follows the protocol.
+        """The learner's accountant in a cluster of `size` users, for a protocol that declares symmetry or a law of
+        submissions. The bounds hold only if the declaration is true, nothing fails and everybody follows the protocol.
         """
         return DeclaredProtocol(size, self.randomizer.flip_prob, self.randomizer.num_classes, self.protocol.law())
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition, of the conditions of the learner's smaller ε, that does not hold in a situation; None if
-        all hold. The smaller ε depends on a claim that the protocol makes about itself. If the protocol makes no claim,
-        the result is None, too: then only ε₀, the ε of one noisy label, is stated, and it always holds.
+        """The first condition of the learner's smaller ε that fails in a situation; None if all conditions hold. A
+        protocol without a declaration has no smaller ε. The result is then None, because ε₀ always holds.
 
         Args:
             situation: network faults, users who break the protocol, number of classes and rounds, and who observes.
@@ -118,7 +114,7 @@ class ProtocolMechanism(Deployment):
         return first_failure(self.declared(2).requires, situation) if self.declares else None
 
     def noise_alone(self, observer: str, delta: float) -> PrivacyBound:
-        """The bound ε₀ of a single noisy label. It holds against every observer, in every situation and at every δ.
+        """The bound ε₀ of one noisy label, for every observer, in every situation and at every δ.
 
         Args:
             observer: name of the observer to state in the bound: "learner", "learner-times", "coalition", "peer" or
@@ -140,11 +136,10 @@ class ProtocolMechanism(Deployment):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The privacy bounds of a finished run at δ: the learner's bound of ε for each cluster, and bounds for all
-        users, one for each results column. Against coalitions, eavesdroppers and a learner who sees times, the bound is
-        ε₀, the ε of a noisy label. The protocol may make a claim about itself, for example that permuting noisy labels
-        does not change the law of what the learner sees. If it does, and the conditions of this claim hold, the
-        learner's bound is the smaller ε that follows from the claim; else it is ε₀, too.
+        """The privacy bounds of a finished run at δ: the learner's bound for each cluster, and a bound for each
+        results column. Against coalitions, eavesdroppers and a learner who sees times, the bound is ε₀, the ε
+        of one noisy label. The learner's bound is smaller if the protocol declares a property and all conditions hold.
+        Otherwise the learner's bound is ε₀, too.
 
         Args:
             outcome: the result of the run; it is not used. cluster_sizes: (C,) users of each cluster. situation:
@@ -196,9 +191,7 @@ class ProtocolConfig(FlippedLabelsConfig):
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Accept all networks, faults and adversaries, since ε₀, the ε of one noisy label, holds with all of them.
-        Other mechanisms refuse those with which they cannot run.
-        """
+        """Accept all networks, faults and adversaries: ε₀, the ε of one noisy label, holds in every situation."""
 
     def deployed(self, setup: Setup) -> ProtocolMechanism:
         protocol: Any = self.protocol()
@@ -214,11 +207,11 @@ class ProtocolConfig(FlippedLabelsConfig):
 
 @dataclass
 class GossipAveraging(Protocol):
-    """A protocol in which each user repeatedly sends her average to a random peer; the peer's average becomes the mean
-    of both averages.
+    """A protocol in which each user repeatedly sends her average to a random peer. The peer then takes the mean of both
+    averages.
 
     rounds: how many numbers each user sends. every_s: seconds between two numbers. averages: the current average of
-    each user, by her number. If a user is not in this table, her average is her noisy label.
+    each user, by user number. If a user is not listed, her average is her noisy label.
     """
 
     rounds: int

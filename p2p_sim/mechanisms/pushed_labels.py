@@ -1,22 +1,22 @@
-"""Pushed labels: a user sends her noisy label on a random walk over peers, and the last user on the walk submits it.
+"""Pushed labels: a user's noisy label makes a random walk over peers, and the last user on the walk submits the label.
 
-With one step, this mechanism is the shuffle model without a trusted shuffler: the learner sees which user submits a
-label, but every user is equally likely to submit the label of any other user. With two steps, it is a relay: the first
-user on the walk knows whose label she got, but the submitter does not.
+With one step, this mechanism is the shuffle model without a trusted shuffler. The learner sees who submits a label. But
+every user of the cluster is equally likely to be the source of this label. With two steps, the mechanism is a relay.
+The first user on the walk knows whose label she got, but the submitter does not.
 
-**The learner's ε.** On the complete overlay, a user may ask everybody in her cluster. There the learner's view is a
-function of the noisy labels in random order, so the bound for shuffled labels holds. On another overlay, let P_v be the
+**The learner's ε.** The overlay is the graph of whom users may ask. If it is complete, the learner's view is a function
+of the noisy labels in random order. So the bound for shuffled labels holds. For another overlay, let P_v be the
 distribution of the last user of a walk that starts at user v. Let TV be the total variation distance, and
 
     D = Σ_v TV(P_v, uniform on the cluster).
 
 Walks are independent of each other and of all labels. Let Pr and Pr' be the laws of the view for two neighbouring data
 sets. Let Pr* and Pr*' be these laws if every walk ends at a uniformly random user of the cluster. Then Pr is within
-total variation distance D of Pr*, and Pr' of Pr*'. For every event S
+total variation distance D of Pr*, and Pr' is within D of Pr*'. For every event S
 
-    Pr[S] <= Pr*[S] + D <= e^ε Pr*'[S] + δ + D <= e^ε Pr'[S] + δ + (1 + e^ε) D,
+    Pr[S] <= Pr*[S] + D <= e^ε Pr*'[S] + δ + D <= e^ε Pr'[S] + δ + (1 + e^ε) D.
 
-where ε and δ are those of shuffled labels. (Liew et al., Network shuffling, SIGMOD 2022, study such walks.)
+Here ε and δ hold for shuffled labels. Liew et al. (Network shuffling, SIGMOD 2022) study such walks.
 
 A message carries one number: the label times the number of steps, plus the number of remaining steps.
 """
@@ -37,12 +37,12 @@ from p2p_sim.privacy import Situation, worst_bound
 from p2p_sim.privacy.rivals import ShuffledByWalks
 
 LARGEST_MIXED = 2_048
-"""Largest cluster for which the distribution of walk ends is computed."""
+"""Largest cluster for which the laws of walk ends are computed."""
 
 
 @dataclass(frozen=True)
 class PushedWalk(Protocol):
-    """Protocol: each user's noisy label makes `steps` random steps; the user who holds it after them submits it."""
+    """Protocol: each user's noisy label makes `steps` random steps. The last user on the walk submits the label."""
 
     steps: int
 
@@ -63,12 +63,11 @@ class PushedWalk(Protocol):
         return None
 
     def _push(self, me: Me, label: int, remaining: int) -> None:
-        """Sends a label to a random user whom this user may ask, or submits it to the learner if there is no such user.
-        The message carries one number: the label times the number of steps of a walk, plus `remaining`.
+        """Sends a label to a random user whom this user may ask. If there is no such user, this user submits the label.
 
         Args:
-            me: the user who holds the label now. label: a noisy label, her own or another user's. remaining: how many
-            further steps the label makes after this one; 0: the receiver submits it.
+            me: the user who holds the label now. label: a noisy label. remaining: how many further steps the label
+            makes after this one; 0: the receiver submits the label.
         """
         if (peer := me.random_peer()) is None:
             me.submit(label)
@@ -77,22 +76,20 @@ class PushedWalk(Protocol):
 
 
 class PushedLabels(ProtocolMechanism):
-    """The mechanism of pushed labels. It has a privacy bound for incomplete overlays too."""
+    """The mechanism of pushed labels, with a bound for incomplete overlays (graphs of whom users may ask) too."""
 
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The privacy bounds of a finished run at δ: for each cluster the learner's bound of ε, and for each results
-        column a bound for all users. If every user may ask everybody in her cluster and nothing fails, the learner's ε
-        is that of labels in random order.
+        """The privacy bounds of a finished run at δ: the learner's bound for each cluster, and a bound for each
+        results column. On a complete overlay without faults, the learner's ε is the ε of shuffled labels.
 
-        If users may ask only their neighbours in a graph, walks end at some users more often than at others. If nothing
-        else fails, the learner's ε then grows with a distance: the total variation distance between the law of the end
-        of a user's walk and the uniform law, summed over the cluster's users. If this sum is too large, or if anything
-        else fails, only ε₀, the ε of a noisy label alone, is stated.
+        On another overlay without further faults, the learner's ε grows with D: a distance of walk ends from the
+        uniform law (`walk_distances`). If D is too large or anything else fails, only ε₀ is stated, the ε of one noisy
+        label.
 
         Args:
-            outcome: the result of the run, with the graph. cluster_sizes: (C,) users of each cluster. situation:
+            outcome: the result of the run, with the overlay. cluster_sizes: (C,) users of each cluster. situation:
             network faults, users who break the protocol, and who observes. delta: δ.
         """
         accounted = super().account(outcome, cluster_sizes, situation, delta)
@@ -103,7 +100,7 @@ class PushedLabels(ProtocolMechanism):
         noise, bounds = self.randomizer, []
         for size, distance, alone in zip(cluster_sizes.tolist(), distances, accounted.learner, strict=True):
             model = ShuffledByWalks(size, noise.flip_prob, noise.num_classes, distance)
-            # only ε₀ is known if walk ends are too far from uniform
+            # if walk ends are too far from uniform, only ε₀ is known
             bounds.append(model.epsilon(delta) if model.delta(0.999 * model.pure_epsilon).upper <= delta else alone)
         return Accounted(tuple(bounds), accounted.statements | {"epsilon_upper": worst_bound(bounds)}, accounted.facts)
 
@@ -122,9 +119,9 @@ class PushedLabelsConfig(ProtocolConfig):
 
 
 def walk_distances(overlay: Overlay | None, cluster_sizes: NDArray[np.int64], steps: int) -> list[float]:
-    """Upper bounds of D, one for each cluster. D is the sum, over the users of a cluster, of the total variation
-    distance between the law of the end of a user's walk and the uniform law on the users of the cluster. In a cluster
-    of more than 2,048 users D is not computed; the bound is then the trivial one, the number of users.
+    """An upper bound of D = Σ_v TV(P_v, uniform on the cluster) for each cluster. P_v is the law of the end of user v's
+    walk, and TV is the total variation distance. In a cluster of more than 2,048 users D is not computed. The bound is
+    then the number of users.
 
     Args:
         overlay: the graph of whom users may ask; None: everybody of their cluster. cluster_sizes: number of users of
@@ -144,7 +141,7 @@ def walk_distances(overlay: Overlay | None, cluster_sizes: NDArray[np.int64], st
             peers = overlay.indices[overlay.indptr[first + user] : overlay.indptr[first + user + 1]] - first
             step[user, peers if peers.size else user] = 1.0 / max(1, peers.size)
         ends = np.linalg.matrix_power(step, steps)
-        # in each squaring and product of matrices, the error of each sum of n = size products is at most n 2^-52
+        # in a matrix product, each entry sums n = size products; the rounding error of the sum is at most n 2^-52
         rounding = size * 2.0 * np.log2(2.0 * steps) * size * 2.0**-52
         distances.append(float(0.5 * np.abs(ends - 1.0 / size).sum() + rounding))
     return distances

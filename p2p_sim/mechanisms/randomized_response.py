@@ -1,4 +1,4 @@
-"""K-ary randomised response: a randomizer for the label exchange, a local mechanism, and a shuffled one."""
+"""K-ary randomised response: a randomizer for the label exchange, a local mechanism, and a shuffled mechanism."""
 
 import math
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from p2p_sim.privacy.rivals import SHUFFLER_CONDITIONS, ShuffledResponse
 
 @dataclass(frozen=True)
 class RandomizedResponse(Message):
-    """Randomizer that keeps a label with probability 1 - α, and else replaces it by a random one of the K-1 others.
+    """Randomizer that keeps a label with probability 1 - α. Otherwise a random one of the K-1 other labels is sent.
 
     Args:
         flip_prob: α in [0, (K-1)/K].
@@ -47,7 +47,7 @@ class RandomizedResponse(Message):
 
     @property
     def binary_flip_prob(self) -> float | None:
-        """Flip probability α for two classes; None for more classes, where bounds for two classes do not apply."""
+        """Flip probability α for two classes; None for more classes."""
         return self.flip_prob if self.num_classes == 2 else None
 
     @property
@@ -58,40 +58,38 @@ class RandomizedResponse(Message):
         return matrix
 
     def alone(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε) of one message whose sender is known: 0 and max(0, 1-α-e^ε α/(K-1)), with α = `flip_prob`."""
+        """Bounds of δ(ε) of one message whose sender is known: 0 and max(0, 1-α-e^ε α/(K-1)). Here α = `flip_prob`."""
         return Bracket(0.0, local_delta(self.flip_prob, epsilon, self.num_classes).upper)
 
     def exchanged(self, size: int, sampling_rate: float) -> Accountant:
-        """Accountant of the learner for a label exchange in a cluster of `size` users: each fetches the noisy label of
-        a random user of the cluster and submits it with probability θ = `sampling_rate`. For two classes the
-        accountant is exact in clusters of up to 2,048 users; in larger clusters its bounds are certified.
+        """The learner's accountant for a label exchange in a cluster of `size` users. Each user fetches the noisy label
+        of a random user of the cluster, and submits it with probability θ = `sampling_rate`. For two classes, the
+        accountant is exact in clusters of up to 2,048 users. In larger clusters its bounds are certified.
         """
         if self.num_classes > 2:
             return KaryExchange(size, self.flip_prob, sampling_rate, self.num_classes)
         return LabelExchange(size, self.flip_prob, sampling_rate)
 
     def majority(self, size: int, sampling_rate: float, peers: Peers) -> Accountant:
-        """Accountant of the learner if each user asks several random peers and submits their most frequent reply with
-        probability θ. For two classes the accountant is exact in clusters of up to 256 users; in larger clusters its
-        bounds are certified. For more classes it uses the bound for shuffled labels, which depends on neither θ nor the
-        number of peers.
+        """The learner's accountant if each user asks several random peers and submits the most frequent reply with
+        probability θ. For two classes, the accountant is exact in clusters of up to 256 users. In larger clusters its
+        bounds are certified. For more classes, the bound for shuffled labels is used. This bound depends on neither θ
+        nor the number of peers.
 
         Args:
             size: number of users of the cluster. sampling_rate: θ. peers: number of peers whom each user asks, an odd
-            number; or, if users draw this number at random, a sequence of pairs (number of peers, probability of this
-            number).
+            number. If users draw this number at random: a sequence of pairs (number of peers, its probability).
         """
         if self.num_classes > 2:
             return PluralityExchange(size, self.flip_prob, sampling_rate, self.num_classes)
         return MajorityExchange(size, self.flip_prob, sampling_rate, peers)
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
-        """Accountant of the learner if exactly `submissions` labels reached it, each fetched from a uniformly random
-        one of `sources` users.
+        """The learner's accountant if exactly `submissions` labels arrived. Each label was fetched from a uniformly
+        random one of `sources` users.
 
-        In a cluster so small that all class counts can be enumerated, the accountant for exactly `sources` submissions
-        is also used for fewer. Its δ is exact for `sources` submissions. It is an upper bound for fewer submissions,
-        since they reveal less.
+        If all class counts can be enumerated, the accountant for `sources` submissions also serves for fewer
+        submissions. Fewer submissions reveal less, so δ is then an upper bound.
         """
         most = KaryExchange(sources, self.flip_prob, 1.0, self.num_classes)
         if submissions <= sources and most.enumerable:
@@ -113,9 +111,8 @@ class RandomizedResponse(Message):
         return (self.num_classes - 1).bit_length()
 
     def attained(self, delta: float) -> float:
-        """A lower bound of ε at δ for one message whose sender is known: the message is not (ε, δ)-private for any
-        smaller ε. The bound is ln((1-α-δ)(K-1)/α), rounded down, or 0 if this number is negative; it is infinite at
-        α = 0. Here α is the flip probability and K the number of classes.
+        """A lower bound of ε at δ for one message whose sender is known: max(0, ln((1-α-δ)(K-1)/α)), rounded down. No
+        smaller ε is valid. The bound is infinite at α = 0. Here α is the flip probability, and K the number of classes.
 
         Args:
             delta: δ.
@@ -125,7 +122,7 @@ class RandomizedResponse(Message):
         return math.inf if alpha == 0 else max(0.0, math.log(max(numerator / alpha, 1.0)) * (1.0 - 1e-12))
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Draws the users' messages: a noisy label (n,) for each of the labels (n,) in 0..K-1."""
+        """Draws the messages (n,), which are noisy labels, for labels (n,) in 0..K-1."""
         check_labels(labels, self.num_classes)
         flips = bernoulli(rng, self.flip_prob, labels.size)
         if self.num_classes == 2:
@@ -138,11 +135,11 @@ class RandomizedResponse(Message):
         return noisy
 
     def debiased(self, noisy: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """Signed weights (m, K) of m noisy labels. Given the true label, the mean of the weights is that label's
-        one-hot vector.
+        """Signed weights (m, K) of m noisy labels. Given the true label, the expected weights are that label's one-hot
+        vector.
 
         Raises:
-            InputError: the flip probability is (K-1)/K, up to 1e-12, where noisy labels are independent of true labels.
+            InputError: the flip probability is (K-1)/K, up to 1e-12. Noisy labels are then independent of true labels.
         """
         k = self.num_classes
         replaced = self.flip_prob * k / (k - 1)
@@ -152,7 +149,7 @@ class RandomizedResponse(Message):
 
 
 def check_flip_prob(flip_prob: float, num_classes: int) -> float:
-    """Returns α if it is valid for K classes (0, or 1e-300 to (K-1)/K); else raises InputError."""
+    """Returns α if it is 0, or from 1e-300 to (K-1)/K. Otherwise raises InputError."""
     largest = (num_classes - 1) / num_classes
     if 0.0 < flip_prob < LEAST:
         raise InputError(f"mechanism.flip_prob = {flip_prob:g}: must be 0, or at least {LEAST:g}")
@@ -174,17 +171,15 @@ class FlippedLabelsConfig(MechanismBase):
     flip_prob: float | None = Field(default=None, ge=0, le=1)
     """α: probability that a noisy label differs from the true one, 0 to (K-1)/K. Give this or `target_epsilon`."""
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
-    """ε, above 0 and at most 100: the smallest α that is certified for ε is chosen; with a shuffler, certified for ε at
-    the scenario's δ."""
+    """ε, above 0 and at most 100: the smallest α that is certified for ε is chosen. With a shuffler, ε is meant at the
+    scenario's δ."""
 
     def check(self, num_classes: int) -> None:
         if self.flip_prob is not None:
             check_flip_prob(self.flip_prob, num_classes)
 
     def sufficient(self, epsilon: float, setup: Setup) -> float:
-        """The smallest flip probability α certified for ε. In this base class the observer knows whose noisy label she
-        sees.
-        """
+        """The smallest flip probability α certified for ε, against an observer who knows whose noisy label she sees."""
         return local_flip_prob(epsilon, setup.num_classes)
 
     def flips(self, setup: Setup) -> RandomizedResponse:
@@ -208,7 +203,7 @@ class FlippedChannel(FlippedLabelsConfig, Channel):
 class RandomizedResponseConfig(FlippedChannel, LocalChannel):
     """Every user flips her label and sends it to the learner under her name, without trusted party or amplification.
 
-    The clustering paper's uniform randomised response (Corollary 1): α = (K-1)/(K-1+e^ε).
+    This is the clustering paper's uniform randomised response (Corollary 1): α = (K-1)/(K-1+e^ε).
     """
 
     kind: Literal["randomized_response"] = "randomized_response"
@@ -216,7 +211,7 @@ class RandomizedResponseConfig(FlippedChannel, LocalChannel):
     described: ClassVar[str] = "randomised response alone"
     conditions: ClassVar[tuple[str, ...]] = LOCAL_CONDITIONS
     debias: bool = False
-    """Release K signed weights for each label, which undo α on average as in Corollary 1 (β = λ); else noisy labels."""
+    """Release K signed weights for each label, which undo α on average (Corollary 1, β = λ); false: noisy labels."""
 
     @property
     def releases(self) -> ReleaseKind:

@@ -35,16 +35,16 @@ from p2p_sim.privacy import (
 from p2p_sim.privacy.rivals import best_candidates, by_prior, top_k_law
 
 QUERIES = 4_096
-"""Number of points whose neighbours are looked up at a time; this number limits the memory."""
+"""Number of points whose neighbours are looked up at a time, to limit the memory."""
 
 
 @dataclass(frozen=True)
 class NeighbourMeans:
-    """The mean vector at a point: the mean of the vectors of the k rows that are nearest to the point (Euclidean).
+    """The mean vector at a point: the mean over the k rows that are nearest to the point (Euclidean distance).
 
     Args:
         features: (m, d) rows, m at least 1. vectors: (m, K) float32, a vector for each row.
-        neighbours: k, at least 1; if there are fewer than k rows, all rows are used.
+        neighbours: k, at least 1. If there are fewer than k rows, all rows are used.
     """
 
     features: NDArray[np.floating]
@@ -74,7 +74,7 @@ class NeighbourMeans:
 NEIGHBOURS = 200
 """Default number of users from whose noisy labels a prior is made."""
 LARGEST_LAW = 2**24
-"""Largest number of probabilities that a noise law may have in all its tables (one for each set of labels)."""
+"""Largest number of entries that the tables of a noise law may have together."""
 CONDITIONS = (
     ONE_LABEL,
     Condition(
@@ -86,13 +86,13 @@ CONDITIONS = (
 
 @dataclass(frozen=True)
 class RRWithPrior(Message):
-    """Randomised response among the k most likely labels of a prior; k maximises the probability to send the true
-    label.
+    """Randomised response among the k most likely labels of a prior. The number k maximises the probability that the
+    true label is sent.
 
     Args:
         target_epsilon: ε, above 0 and at most 100.
         num_classes: K, from 2 to 256.
-        prior: K probabilities that depend on no label; absent: equal, which gives plain randomised response.
+        prior: K probabilities that depend on no label; None: equal, which gives plain randomised response.
     """
 
     target_epsilon: float
@@ -105,7 +105,7 @@ class RRWithPrior(Message):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Conditions, besides those of every randomizer, under which a message has this ε₀: a given prior is public."""
+        """Further conditions of ε₀, the ε of one message: a given prior is public."""
         return () if self.prior is None else (PUBLIC_PRIOR,)
 
     @property
@@ -120,20 +120,18 @@ class RRWithPrior(Message):
 
     @property
     def among_candidates(self) -> RandomizedResponse | None:
-        """Randomised response among the k candidates of the common prior. If k = 1, a message is constant: None."""
+        """Randomised response among the k labels that may be sent under the common prior; None if k = 1."""
         k = self.candidates
         return RandomizedResponse(self.flip_prob(k), k) if k > 1 else None
 
     @property
     def local_epsilon(self) -> float:
-        """ε₀ of a message under the common prior; 0 if it is constant, since only one label may be sent."""
+        """ε₀, the ε of one message, under the common prior; 0 if only one label may be sent."""
         return self.among_candidates.local_epsilon if self.among_candidates else 0.0
 
     @property
     def total_variation(self) -> float:
-        """Largest total variation distance between two labels' messages under the common prior; 0 if only one label may
-        be sent.
-        """
+        """Largest total variation distance of two labels' messages under the common prior; 0 if they are constant."""
         return self.among_candidates.total_variation if self.among_candidates else 0.0
 
     @property
@@ -145,24 +143,22 @@ class RRWithPrior(Message):
         return local_flip_prob(self.target_epsilon, candidates) if candidates > 1 else 0.0
 
     def attained(self, delta: float) -> float:
-        """A lower bound of ε at δ for one message under the common prior; 0 if the message is constant."""
+        """A lower bound of ε at δ for one message under the common prior; 0 if only one label may be sent."""
         return self.among_candidates.attained(delta) if self.among_candidates else 0.0
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Draws the users' messages under the common prior: a noisy label (n,) for each of the labels (n,)."""
+        """Draws the messages (n,), which are noisy labels, for labels (n,) under the common prior."""
         prior, rows = self.common_prior[None, :], max(1, BLOCK // self.num_classes)
         blocks = [self.with_priors(labels[i : i + rows], prior, rng) for i in range(0, labels.size, rows)]
         return np.concatenate([np.zeros(0, np.uint8), *blocks])
 
     def with_priors(self, labels: NDArray[np.uint8], priors: Floats, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Draws a noisy label (n,) for each of the labels (n,). `priors` holds a prior for each user, (n, K), or one
-        prior for all users, (1, K).
-        """
+        """Draws noisy labels (n,) for labels (n,). `priors` has a row for each user, or a single row for all users."""
         check_labels(labels, self.num_classes)
         order, k = by_prior(priors), best_candidates(priors, self.target_epsilon)
         rank = np.argmax(order == labels[:, None], axis=1)
         likely = rank < k
-        flip_probs = np.array([self.flip_prob(count) for count in range(int(k.max(initial=0)) + 1)])  # by k
+        flip_probs = np.array([self.flip_prob(count) for count in range(int(k.max(initial=0)) + 1)])  # for each k
         flip = ~likely | (rng.random(labels.size) < flip_probs[k])
         # uniform among the k most likely labels, without the true label
         replacement = (rng.random(labels.size) * (k - likely)).astype(np.int64)
@@ -177,8 +173,8 @@ class RRWithPrior(Message):
         return self.transition_among(self.likeliest(self.common_prior[None, :])[0])
 
     def likeliest(self, priors: Floats) -> NDArray[np.bool_]:
-        """For each prior, the mask of the labels that may be sent under it, (n, K): the k most likely ones. The number
-        k depends on the prior; it is the one with the largest probability that the true label is sent.
+        """The labels that may be sent under each prior, as a mask (n, K): the k most likely labels. Each prior has its
+        own k, which maximises the probability that the true label is sent.
 
         Args:
             priors: (n, K), a prior over K classes in each row.
@@ -189,9 +185,9 @@ class RRWithPrior(Message):
         return likely
 
     def transition_among(self, candidates: NDArray[np.bool_]) -> Floats:
-        """A table (K, K) of the noise if only some labels, the candidates, may be sent: entry [y, z] is the probability
-        that the label y is sent as z. A candidate goes through randomised response among the candidates, with the
-        target ε. A label that is no candidate is replaced by a uniformly random candidate.
+        """A table (K, K) of the noise if only some labels, the candidates, may be sent. Entry [y, z] is the probability
+        that the label y is sent as z. A candidate goes through randomised response among the candidates, at the target
+        ε. Any other label is replaced by a uniformly random candidate.
 
         Args:
             candidates: (K,), whether each label may be sent.
@@ -201,7 +197,7 @@ class RRWithPrior(Message):
 
 
 def check_prior(key: str, prior: tuple[float, ...] | None, num_classes: int) -> None:
-    """Raise InputError if a prior is no distribution over K classes; None is allowed. `key`: its name in messages."""
+    """Raise InputError unless `prior` is None or a distribution over K classes. `key`: its name in messages."""
     if prior is not None and len(prior) != num_classes:
         raise InputError(f"{key}: {len(prior)} probabilities are given for {num_classes} classes")
     if prior is not None and (min(prior) < 0 or not math.isclose(sum(prior), 1.0, abs_tol=1e-6)):
@@ -210,14 +206,12 @@ def check_prior(key: str, prior: tuple[float, ...] | None, num_classes: int) -> 
 
 @dataclass(frozen=True)
 class EitherStage(LocalAccountant):
-    """Accountant of a message of either stage. In the second stage, each prior has a randomizer of its own, of which
-    only ε₀ is known.
-    """
+    """Accountant of a message of either stage. In the second stage, only ε₀ of each user's randomizer is known."""
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε) of one message: from 0 to the δ(ε) of binary randomised response with the same ε₀.
+        """Bounds of δ(ε) of one message: 0, and the δ(ε) of binary randomised response with the same ε₀.
 
-        ε₀ is the ε at δ = 0 of the message in either of the two stages. No mechanism with this ε₀ has a larger δ(ε).
+        ε₀ is the ε of a message at δ = 0, in both stages. No mechanism with this ε₀ has a larger δ(ε).
         """
         return Bracket(0.0, pure_delta(self.local_epsilon, epsilon))
 
@@ -225,10 +219,9 @@ class EitherStage(LocalAccountant):
 class RRWithPriorConfig(LocalChannel):
     """Label privacy in one or two stages (LP-1ST, LP-2ST) by RRWithPrior; no trusted party and no amplification.
 
-    In two stages, a random half of the users sends first, with a common prior. For a user of the other half, the prior
-    is then the share of each class among the noisy labels of her nearest neighbours in the first half. The priors of
-    the second half do not depend on its labels, and a user is in only one half. So the total is ε (parallel
-    composition).
+    In two stages, a random half of the users sends first, with a common prior. A user of the other half then has her
+    own prior: the share of each class among noisy labels of her nearest neighbours in the first half. These priors do
+    not depend on labels of the second half. A user is in only one half, so the total is ε (parallel composition).
     """
 
     kind: Literal["rr_with_prior"] = "rr_with_prior"
@@ -238,7 +231,7 @@ class RRWithPriorConfig(LocalChannel):
     target_epsilon: float = Field(gt=0, le=100)
     """ε, above 0 and at most 100."""
     stages: Literal[1, 2] = 2
-    """1: all users send with the common prior; 2: half of them do, and their noisy labels give the others' priors."""
+    """1: all users send with the common prior; 2: half of the users do; their noisy labels make other priors."""
     prior: tuple[float, ...] | None = Field(default=None, min_length=2, max_length=256)
     """Common prior: K public probabilities that do not come from the labels; absent: equal."""
     neighbours: int | None = Field(default=None, ge=1)
@@ -246,9 +239,8 @@ class RRWithPriorConfig(LocalChannel):
     `learner.neighbours` if the learner is "knn", else 200."""
 
     def beside(self, learner: Config) -> Self:
-        """This configuration with `neighbours` filled in if it was absent. It is the number of nearest users whose
-        noisy labels give the prior of a user in the second stage. If the scenario's learner is "knn", its number of
-        neighbours is used, else 200.
+        """This configuration with `neighbours` set: a prior is made from the noisy labels of so many nearest users. An
+        absent number becomes the number of a "knn" learner (only in two stages), or 200.
 
         Args:
             learner: the configuration of the scenario's learner.
@@ -272,18 +264,16 @@ class RRWithPriorConfig(LocalChannel):
     def release_on(
         self, opened: Network, population: People, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
-        """Makes the users' labels noisy and returns them. In one stage, all users use the same prior. In two stages, a
-        random half of the users sends first with this prior. For each user of the other half, the noisy labels of her
-        nearest users in the first half give her prior. The outcome then also marks, for each label, the classes among
-        which it was drawn.
+        """Makes the users' labels noisy and returns the noisy labels. In one stage, all users use the common prior. In
+        two stages, a random half of the users sends first with this prior. The prior of each other user is made from
+        the noisy labels of her nearest users in the first half. The outcome then marks the classes among which each
+        label was drawn.
 
-        In two stages, the first stage runs on all users even if `part` selects some, since all its labels may enter the
-        priors.
+        In two stages, the first stage runs on all users even if `part` selects some: any label may enter a prior.
 
         Args:
-            opened: the network and random streams of this replicate. population: the users. record: has no effect here;
-            other mechanisms keep a transcript of messages. part: (start, stop), indices of the shards (groups of whole
-            clusters) whose users' labels are returned; None: all.
+            opened: the network and random streams of this replicate. population: the users. record: not used. part:
+            (start, stop), indices of the shards (groups of whole clusters) whose users' labels are returned; None: all.
         """
         if self.stages == 1:
             return super().release_on(opened, population, record, part)
@@ -306,11 +296,9 @@ class RRWithPriorConfig(LocalChannel):
         return Outcome(LabelRelease(user, noisy[user], "hard", among[user]))
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """Public probabilities of each released label given the true label; None if they would have more than 2^24
-        entries.
-
-        In two stages, there is a table (K, K) for each different set of classes among which labels were drawn. K is the
-        number of classes. Entry [y, z] is the probability that the true label y is released as z.
+        """Public probabilities of each released label given the true label; None if there would be more than 2^24
+        entries. In two stages, there is a table (K, K) for each set of classes among which labels were drawn. Entry
+        [y, z] is the probability that the true label y is released as z.
 
         Args:
             outcome: the released labels; in two stages with the set of classes of each label.
@@ -326,9 +314,8 @@ class RRWithPriorConfig(LocalChannel):
         return NoiseLaw(np.stack([noise.transition_among(labels) for labels in among]), "user", group.ravel())
 
     def _learn(self, features: NDArray[np.floating], noisy: NDArray[np.generic]) -> NeighbourMeans:
-        """The prior of the second stage as a function of features: at any point, the share of each class among the
-        noisy labels of the nearest users of the first stage. If no user is in the first stage, the prior at every point
-        is the one that the first stage would use: `prior` of the configuration, or equal probabilities.
+        """The priors of the second stage: at any point of feature space, the share of each class among the noisy labels
+        of the nearest users of the first stage. If no user is in the first stage, the common prior is used.
 
         Args:
             features: (m, d), of the m users of the first stage. noisy: (m,), their noisy labels.
@@ -342,8 +329,8 @@ class RRWithPriorConfig(LocalChannel):
         return NeighbourMeans(features, votes, self.neighbours or NEIGHBOURS)
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """The accountant of a user's message against the learner, who knows that she sent it. It is the same for every
-        cluster size.
+        """The accountant of a user's message against a learner who knows the sender. The accountant is the
+        same for every cluster.
 
         Args:
             setup: facts of the scenario; the number of classes is used. size: not used.
@@ -353,9 +340,9 @@ class RRWithPriorConfig(LocalChannel):
         return EitherStage(self.randomizer(setup), self.target_epsilon, self.conditions)
 
     def local_advantage(self, num_classes: int) -> float | None:
-        """Upper bound of what a message adds to an observer's probability to guess the label right, if all K labels are
-        equally likely before the message is seen. In two stages the bound is the largest value for any ε-private
-        message: the exact value depends on the priors of the second stage, which are not known beforehand.
+        """Upper bound of what a message adds to the probability to guess the label right. Before the message, all K
+        labels are equally likely. In two stages, the bound holds for any ε-private message. The exact value depends on
+        priors that are not known beforehand.
 
         Args:
             num_classes: number K of labels.

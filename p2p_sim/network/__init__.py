@@ -1,4 +1,4 @@
-"""The network between users: overlays, travel times, periods online, faults of messages, and a simulation's clock."""
+"""The network between users: overlays (who may ask whom), travel times, times online, message faults, and a clock."""
 
 from p2p_sim.base.late_names import late
 

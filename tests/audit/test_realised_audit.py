@@ -124,7 +124,7 @@ def let_target_serve(monkeypatch) -> None:
 def test_the_audit_takes_networks_with_faults_and_refuses_coalitions_there():
     faulty = scenario(0.2, 0.7, {"loss": 0.1}, {})
     assert isinstance(audit(faulty, trials=1_000, cluster_size=5), RealisedAudit)
-    with pytest.raises(InputError, match=r'--observer "coalition": known for networks without faults'):
+    with pytest.raises(InputError, match=r'--observer "coalition": needs a network without faults'):
         audit(faulty, "coalition", trials=1_000, cluster_size=5)
     with pytest.raises(InputError, match=r"--epsilon 9: must be at least 0 and below"):
         audit(faulty, trials=1_000, cluster_size=5, epsilon=9.0)

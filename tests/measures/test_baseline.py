@@ -103,7 +103,7 @@ def test_nothing_is_said_where_nothing_is_known_or_possible():
     risks = {"bayes_error_rate": 0.35, "excess_risk": [0.03, 0.04], "constant_excess_risk": 0.01}
     [line] = warnings_of(rows([0.35, 0.36], [0.35, 0.35], nonprivate_excess_risk=0.005, **risks))
     assert line.startswith("what is learned has accuracy 0.6450, not clearly above the 0.6500")
-    assert "nothing can be; the best constant has the smaller excess risk, 0.01 against 0.035 (difference" in line
+    assert "(no model can be); the best constant has the smaller excess risk, 0.01 against 0.035 (difference" in line
     assert len(warnings_of(rows([0.35, 0.35], [0.35, 0.35], nonprivate_excess_risk=0.02, **risks))) == 2
     for better in ({"excess_risk": [0.005, 0.006]}, {"bayes_error_rate": 0.2, "error_rate": [0.3, 0.3]}):
         assert warnings_of(rows([0.35, 0.36], [0.3, 0.3], nonprivate_excess_risk=0.0, **risks).assign(**better)) == []

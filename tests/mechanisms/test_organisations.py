@@ -194,7 +194,7 @@ def test_noise_drawn_anew_for_each_recipient_fails_the_run(monkeypatch):
         return models
 
     monkeypatch.setattr(organisations._OrganisationsRun, "train", train_for_each)
-    with pytest.raises(RunFailed, match="the ledger of what organisations spent"):
+    with pytest.raises(RunFailed, match="the ledger says that organisations spent"):
         p2p_sim.run(scenario())
 
 

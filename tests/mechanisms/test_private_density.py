@@ -193,7 +193,7 @@ def test_commands_show_densities(tmp_path):
     assert "accuracy" not in said
     assert command("report", out)[0] == 0
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert "Nothing is learned from it" in page
+    assert "No model is learned" in page
     assert "Not drawn" not in page
     assert command("plot", out, "--y", "half_l1")[0] == 0
     assert "half-l1" in str(command("plot", out)[1]).lower().replace("_", "-")

@@ -244,8 +244,8 @@ def test_users_follow_a_trace_in_turn(tmp_path):
         ("0,1", "line 2: off_s = '' must be a number"),
         ("ann,1,2", "line 2: user = 'ann' must be a number"),
         ("0,1,2\n0.5,3,4", "line 3: user = 0.5 must be a whole number from 0"),
-        ("0,1,2\n2,3,4", "line 3: user = 2 has no number before it"),
-        ("1,1,2", "line 2: user = 1 has no number before it"),
+        ("0,1,2\n2,3,4", "line 3: user = 2 skips a number"),
+        ("1,1,2", "line 2: user = 1 skips a number"),
         ("", "has no rows"),
     ],
 )

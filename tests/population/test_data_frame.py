@@ -118,7 +118,7 @@ def test_the_file_of_a_frame_is_there_while_its_process_lives():
         process.communicate("\n")
     assert process.returncode == 0
     assert not Path(path).parent.exists()
-    with pytest.raises(InputError, match=r"until the process that called p2p_sim\.table ends: call it again"):
+    with pytest.raises(InputError, match=r"until the process that called p2p_sim\.table ends: call table again"):
         find_named(name, (), "population.path")
 
 

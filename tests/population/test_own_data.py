@@ -312,12 +312,12 @@ def test_validate_looks_into_the_table_and_prints_the_hash_of_the_results(tmp_pa
         assert "p2p-sim: warning: own.toml: population: column 'income' varies" in err
         assert "own.csv: 60 rows; 3 columns make 5 features" in out
         assert "classes of 'risk' (sorted; population.classes states another order): 0 = high (33.3%), 1 = low" in out
-        assert "asked for; those of fewer than min_size = 15 users are merged)" in out
+        assert "asked for; clusters of fewer than min_size = 15 users are merged)" in out
         hashes.append(out.split("ok, hash ")[1].split()[0])
     assert hashes[0] != hashes[1]
     status, out, err = command("run", "own.toml")
     assert f"results/own-{hashes[1]}/rows.jsonl" in out.splitlines()
-    assert "4 asked for; those of fewer than" in " ".join(out.split())
+    assert "4 asked for; clusters of fewer than" in " ".join(out.split())
     assert err.count("varies") == 1
     status, _, err = command("validate", "own.toml", "--set", 'population.label="illness"')
     assert (status, "population.label = 'illness': own.csv has 'age', 'income'" in err) == (2, True)
@@ -343,5 +343,5 @@ def test_fewer_clusters_than_asked_for_are_explained(tmp_path):
     config = TableConfig(path="own.csv", label="risk", one_hot=True)
     made = len(build_population(config, clusters, (tmp_path,), STREAMS).cluster_sizes)
     assert made < 4
-    assert clusters.shortfall(made) == "4 asked for; those of fewer than min_size = 15 users are merged"
+    assert clusters.shortfall(made) == "4 asked for; clusters of fewer than min_size = 15 users are merged"
     assert clusters.shortfall(4) == ""
