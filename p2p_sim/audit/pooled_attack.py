@@ -1,12 +1,11 @@
-"""An audit in one run of a shuffler, or of a curator or other mechanism that releases only noisy labels; every cluster
-has one target.
+"""An audit in one run of mechanisms that release only noisy labels, such as a shuffler or a curator.
 
-The target's label is a fair coin between two classes, the low and the high class. The attacker knows the true labels of
-all other users. For a shuffler, one score is the logarithm of the likelihood ratio of the cluster's noisy labels. It is
-exact for two classes in few and small clusters, and otherwise approximate. For all others, one score is the target's
-own noisy label. A classifier learns from held-out runs what else the release reveals, such as which user a noisy label
-belongs to. A curator who also releases the clusters' noisy distributions is attacked by counting a rare event
-(`curator_attack`).
+Every cluster has one target. The target's label is a fair coin between two classes, the low and the high class. The
+attacker knows the true labels of all other users. For a shuffler, one score is the log-likelihood ratio of the
+cluster's noisy labels. The score is exact for two classes in few and small clusters, and approximate otherwise. For all
+other mechanisms, one score is the target's own noisy label. A classifier also learns from separate, held-out runs. The
+classifier finds what else the release reveals, such as the owner of a noisy label. The module `curator_attack` attacks
+curators who also release the clusters' noisy distributions.
 """
 
 from collections.abc import Sequence
@@ -29,19 +28,19 @@ from p2p_sim.privacy.rivals import ClusterResampling, ShuffledResponse
 from p2p_sim.replicate import Replicate, prepare
 
 LARGEST_EXACT = 4096
-"""Largest number of clusters, and largest number of users of a cluster, for which laws are tabulated."""
+"""Largest number of clusters, and largest number of users of a cluster, for which exact probabilities are tabulated."""
 _TAIL = -200.0
-"""Natural logarithm of the probability of the tails that are left out of a law. The law is that of the number of ones
-among the other users' noisy labels.
+"""Natural logarithm of the probability that is neglected in the tails of a distribution. The distribution describes the
+number of ones among the other users' noisy labels.
 """
 
 
 def audit_pooled(case: Replicate, trials: int, mechanism: Deployment | None = None) -> OneRunAudit:
-    """Attacks a shuffler, or a curator or other mechanism that releases noisy labels alone.
+    """Attacks a shuffler, a curator or another mechanism that releases only noisy labels.
 
     Args:
-        case: the first replicate of the scenario, which has the users. trials: the least number of targets.
-        mechanism: what is attacked; None: the mechanism that the scenario claims.
+        case: the first replicate of the scenario, which has the users. trials: the least number of targets. mechanism:
+        what is attacked; None: the mechanism that the scenario claims.
 
     Raises:
         InputError: the mechanism releases no labels, or more than noisy labels.
@@ -62,19 +61,19 @@ def audit_pooled(case: Replicate, trials: int, mechanism: Deployment | None = No
 
 
 def own_label(batch: Batch) -> Floats:
-    """The scores (c,) of c targets by their own noisy labels: 1 for a label of the high class, -1 for one of the low
-    class, else 0.
+    """The scores (c,) of c targets. A target's score is 1 if her own noisy label is of the high class. The score is -1
+    if the label is of the low class, and 0 otherwise.
     """
     return np.asarray((batch.own == 2).astype(np.float64) - (batch.own == 1))
 
 
 @dataclass(frozen=True)
 class ShuffledRatio(LikelihoodRatio):
-    """The log likelihood ratio of the number of noisy ones in a cluster, in which each user submits her own label."""
+    """The log-likelihood ratio of the number of noisy ones in a cluster. Each user submits her own label."""
 
     def _table(self, size: int, ones: int) -> RatioTable:
         law = OtherUsers(size, size - 1 - ones, ones, self.flip_prob).noisy_ones(_TAIL)
-        # Pr[k noisy ones] if the target's noisy bit is 0; if it is 1, only k - 1 of the others have noisy ones.
+        # Pr[k noisy ones] if the target's noisy bit is 0. If the bit is 1, k - 1 other users have noisy ones.
         zero = np.zeros(size + 1)
         zero[law.first : law.first + len(law.probabilities)] = law.probabilities
         return RatioTable(size, log_ratio(zero, np.roll(zero, 1), self.flip_prob)[None, :])
@@ -88,9 +87,9 @@ class ShuffledRatio(LikelihoodRatio):
 
 @dataclass(frozen=True)
 class PairRatio:
-    """An approximate log likelihood ratio for a target's label among K classes, from a normal law.
+    """An approximate log-likelihood ratio for a target's label among K classes, from a normal distribution.
 
-    The score compares how many noisy labels are of the high class with how many are of the low class. flip_prob: α.
+    The score compares the number of noisy labels of the high class with the number of the low class. flip_prob: α.
     num_classes: K.
     """
 
@@ -98,15 +97,13 @@ class PairRatio:
     num_classes: int
 
     def __call__(self, batch: Batch) -> Floats:
-        """The scores (c,) of c targets, one in each cluster: approximately
-        ln Pr[lead | high class] - ln Pr[lead | low class]. The lead is how many more of the cluster's noisy labels are
-        of the high class than of the low class. It is taken as normal, with a variance that does not depend on the
-        target's label.
+        """Scores (c,) of c targets, one in each cluster: roughly ln Pr[lead | high class] - ln Pr[lead | low class].
+        The lead is the number of the cluster's noisy labels of the high class, minus the number of the low class. The
+        lead is treated as normal. Its variance is taken not to depend on the target's label.
 
         batch: what is seen of the targets' clusters, and how many other users hold the high and the low class.
         """
-        # The lead of the high class is approximately normal: its mean is keeps · (ones - zeros), its variance is
-        # `spread`.
+        # The lead has approximately the mean keeps · (ones - zeros) and the variance `spread`.
         error = self.flip_prob / (self.num_classes - 1)
         keeps = 1.0 - self.flip_prob - error
         among = batch.sizes - 1 - batch.ones - batch.zeros
@@ -139,11 +136,11 @@ class ShuffledCurves(ClusterAccount):
 
     def weaker(self, size: int, noise: float) -> ShuffledResponse:
         """The accountant of a cluster whose noisy labels are shuffled, with less noise than claimed. Less noise is a
-        leak; the audit computes how likely it would detect this leak.
+        leak. The audit computes how likely it would detect this leak.
 
         Args:
-            size: number of users of the cluster. noise: the share of the claimed flip probability that is left; 1:
-            the claimed noise.
+            size: number of users of the cluster. noise: the share of the claimed flip probability that is left; 1: the
+            claimed noise.
         """
         message = self.mechanism.randomizer(self.mechanism.setup)
         return ShuffledResponse(size, noise * message.flip_prob, message.num_classes)
@@ -151,14 +148,14 @@ class ShuffledCurves(ClusterAccount):
 
 @dataclass(frozen=True)
 class CuratorCurves(ClusterAccount):
-    """The certified bounds for clusters whose labels a curator resamples."""
+    """The certified bounds for clusters whose labels a curator resamples (redraws with some probability)."""
 
     mechanism: ClusterRRConfig
 
     def weaker(self, size: int, noise: float) -> ClusterResampling:
-        """The accountant of a cluster whose labels a curator redraws at random with some probability, with less noise
-        than claimed. Less noise is a leak; the audit computes how likely it would detect this leak. The accountant
-        states only the pure ε, since this is quicker.
+        """The accountant of a cluster whose labels a curator redraws with some probability, with less noise than
+        claimed. Less noise is a leak. The audit computes how likely it would detect this leak. The accountant states
+        only the pure ε, because this is faster.
 
         Args:
             size: number of users of the cluster. noise: the share of the claimed probability that is left; 1: the
@@ -180,15 +177,14 @@ class StatedCurves(ClusterAccount):
     mechanism: Mechanism
 
     def weaker(self, size: int, noise: float) -> Accountant:
-        """The accountant that the mechanism itself states for a cluster of `size` users. `noise`, the share of the
-        claimed noise that a leak leaves, is ignored: it is unknown how the mechanism's ε depends on its noise. The
-        method exists because all accounts of clusters have it. Instead, the method `reached` of this class describes a
-        leak, as a factor by which ε grows.
+        """The accountant that the mechanism itself states for a cluster of `size` users. `noise` is ignored, because
+        nothing says how the mechanism's ε depends on its noise. The method `reached` describes a leak by a factor of ε
+        instead.
         """
         return self.mechanism.accountant(self.mechanism.setup, size)
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ at each of the given values of ε, in a cluster of median size, if ε(δ) is `rise` times as large as claimed
-        at every δ.
+        """δ at each of the given values of ε, in a cluster of median size. The leak multiplies the claimed ε(δ) by
+        `rise` at every δ.
         """
         return self.of_median([epsilon / rise for epsilon in epsilons], self.noise)

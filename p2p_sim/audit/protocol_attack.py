@@ -1,11 +1,11 @@
-"""An audit in one run of a protocol; every user is a target, and her score counts her noisy labels in all messages.
+"""An audit in one run of a protocol. Every user is a target, and her score depends on her noisy labels in all messages.
 
 Every user's label is a fair coin between the two most frequent classes. Given the noisy labels of all users, the coins
-are independent of each other and of all else that anybody sees, and the probability of a coin depends on its user's
-noisy label alone. So the tests for independent targets hold whatever the score is; they test ε₀, the ε of a single
-noisy label. Scores count the labels in a user's messages. If a user's noise is drawn once, as claimed, all labels that
-she sends are equal. If they differ, the attack learns from held-out runs what the counts reveal. What a protocol
-declares about its submissions is tested in further runs (`declared_submissions`).
+are independent of each other and of everything that anybody sees. A coin's probability then depends only on the noisy
+label of its user. So the tests for independent targets are valid for every score. The tests check ε₀, the ε of a single
+noisy label. A score counts the labels in a user's messages. If a user's noise is drawn once, as claimed, all her labels
+in messages are equal. If the labels differ, the attack learns from separate, held-out runs what the counts reveal.
+Further runs test what a protocol declares about its submissions (`declared_submissions`).
 """
 
 import itertools
@@ -35,20 +35,21 @@ from p2p_sim.privacy import PrivacyBound
 from p2p_sim.replicate import Replicate
 
 MOST = 4
-"""Largest count of labels in the attack; a larger count is replaced by this one."""
+"""Largest count of labels in the attack. A larger count is replaced by this count."""
 MOST_DECLARED = 100_000
-"""Largest number of users that is asked for to test what a protocol declares. Whole runs are made, so that there may be
-more users."""
+"""Largest number of users requested for the test of what a protocol declares. The test makes whole runs, so it may use
+more users.
+"""
 DECLARED_SEED = 32_452_843
 """Number added to the root seed for the runs that test what a protocol declares."""
 
 
 def audit_protocol(case: Replicate, trials: int, mechanism: ProtocolMechanism | None = None) -> OneRunAudit:
     """The audit of a protocol by which users exchange noisy labels. Every user is a target whose label is a fair coin
-    between the high and the low class. The attack guesses a user's coin from the numbers of noisy labels of either
-    class in her messages. The right guesses prove lower bounds of ε and δ, which are compared with those certified for
-    a noisy label that is drawn once. The protocol may declare how its submissions depend on the noisy labels, or that
-    it treats all users alike; then this is tested too.
+    between the high and the low class. The attack guesses a user's coin from the number of noisy labels of each class
+    in her messages. The right guesses prove lower bounds of ε and δ. The audit compares these with the certified bounds
+    for a noisy label that is drawn once. A protocol may declare the law (distribution) of submissions given the noisy
+    labels, or a symmetry among all users. The audit tests this declaration too.
 
     Args:
         case: one replicate (random repetition) of a scenario, with its users. trials: the least number of targets.
@@ -77,11 +78,11 @@ def audit_protocol(case: Replicate, trials: int, mechanism: ProtocolMechanism | 
 
 
 def log_odds(counts: NDArray[np.int64], coins: NDArray[np.bool_]) -> Floats:
-    """The estimated log-odds of a user's coin being 1 against 0 for each combination of four counts of labels that she
+    """The estimated log-odds of a user's coin (1 against 0) for each combination of four counts of labels that she
     sent. The result is an array (5, 5, 5, 5) with an axis for each count. The counts are, in order: high-class labels
-    to the learner, low-class labels to the learner, high-class labels to peers, low-class labels to peers. A coin of 1
-    chooses the high class as her label, 0 the low class. A count above 4 is taken as 4; 1 is added to how often each
-    combination occurs with each coin, so that no logarithm is infinite.
+    to the learner, low-class labels to the learner, high-class labels to peers, low-class labels to peers. Coin 1 gives
+    a user the high class as her label, and coin 0 the low class. A count above 4 is taken as 4. The number of
+    occurrences of each combination with each coin is increased by 1, so all logarithms are finite.
 
     Args:
         counts: (n, 4) the four counts of each of n users, in runs that serve only for learning. coins: (n,) the users'
@@ -97,7 +98,7 @@ def log_odds(counts: NDArray[np.int64], coins: NDArray[np.bool_]) -> Floats:
 class SentLabels(NamedTuple):
     """What n users sent in one run. coins: (n,) whether each user's label was of the high class.
 
-    counts: (n, 4) how many labels of the high and the low class each user sent to the learner, then to peers.
+    counts: (n, 4) for each user, the number of high-class and of low-class labels to the learner, then to peers.
     """
 
     coins: NDArray[np.bool_]
@@ -106,7 +107,7 @@ class SentLabels(NamedTuple):
 
 @dataclass(frozen=True)
 class SenderTargets(AllUsers):
-    """All users as targets in runs of a protocol. A user's scores come from the labels that she sends.
+    """All users as targets in runs of a protocol. A user's scores depend on the labels that she sends.
 
     odds: the log-odds for each combination of counts, made by `log_odds`; all 0 before anything is learned.
     """
@@ -131,8 +132,9 @@ class SenderTargets(AllUsers):
         return ScoredTargets(coins, np.stack(scores).astype(np.float32), len(coins))
 
     def counts(self, streams: Streams) -> SentLabels:
-        """The coins that were the n users' labels in one run, (n,), and how many labels of the high and of the low
-        class each user sent to the learner, then to peers, (n, 4). streams: random streams of the run.
+        """The coins and the counts of labels of n users in one run. The coins (n,) were the users' labels. The counts
+        (n, 4) are, for each user, the number of high-class and of low-class labels to the learner, then to peers.
+        streams: random streams of the run.
         """
         coins, _, outcome = self.coined_run(streams, True)
         sent = cast(Transcript, outcome.transcript).messages  # this run records it
@@ -144,10 +146,10 @@ class SenderTargets(AllUsers):
         return SentLabels(coins, np.stack(counts, axis=1))
 
     def submissions(self, trials: int) -> list[HeldAndSubmitted]:
-        """What the users of each cluster held and submitted in R runs, for the test of what a protocol declares about
-        its submissions. The list has for each cluster of n users three arrays (R, n): held, whether a user's noisy
-        label is of the high class; ones, how many labels of this class the user submitted; count, how many labels she
-        submitted in all. In each run a coin chooses each user's label, the high or the low class. In these runs the
+        """What the users of each cluster held and submitted in R runs, for the test of what a protocol declares. The
+        list has three arrays (R, n) for each cluster of n users. `held` says whether a user's noisy label is of the
+        high class. `ones` is the number of high-class labels that she submitted. `count` is the number of all labels
+        that she submitted. In each run a coin gives each user the high or the low class as her label. In these runs the
         network duplicates no message.
 
         trials: the least number of users of all R runs together; R is as small as this allows.
@@ -158,7 +160,7 @@ class SenderTargets(AllUsers):
         for run in range(runs):
             streams = Streams(self.case.scenario.seed + DECLARED_SEED, run)
             _, people, outcome = self.coined_run(streams, True, duplication=0.0)
-            # The random streams of the run give its noisy labels once more.
+            # The run's random streams give the same noisy labels again.
             noisy = [
                 self.mechanism.randomizer.randomize(people.labels_of(s), streams.generator("flip", s.index))
                 for s in people.shards
@@ -173,7 +175,9 @@ class SenderTargets(AllUsers):
 
 @dataclass(frozen=True)
 class NoisyLabelCurve(Account):
-    """The certified bound for a noisy label that is drawn once, against any observer and however often it is sent."""
+    """The certified bound for a noisy label that is drawn once, against any observer and however often the label is
+    sent.
+    """
 
     mechanism: ProtocolMechanism
 
@@ -181,10 +185,9 @@ class NoisyLabelCurve(Account):
     clusters = None
 
     def bound(self, delta: float) -> PrivacyBound:
-        """The stated bound: ε₀ bounds what anybody can learn of a user's label from her noisy label, however often it
-        is sent. The bound names the learner as its observer. If the protocol declares a distribution of its submissions
-        given the noisy labels, or that it treats all users alike, the bound instead names an eavesdropper, who sees all
-        messages. ε₀ holds with δ = 0; `delta` is only recorded in the bound.
+        """The stated bound ε₀ of what anybody can learn of a user's label from her noisy label, however often this is
+        sent. The observer named is the learner. If the protocol declares something about its submissions, the observer
+        is an eavesdropper, who sees all messages. ε₀ holds with δ = 0; `delta` is only recorded in the bound.
         """
         return self.mechanism.noise_alone("eavesdropper" if self.mechanism.declares else "learner", delta)
 

@@ -1,6 +1,6 @@
-"""Scores by which an audit's attack guesses the labels of targets. A target is a user whose label is a coin; there is
-one in each cluster. A score is a likelihood ratio from the formula of one mechanism, or the log-odds of a classifier
-that learns from other runs.
+"""Scores by which an audit's attack guesses the labels of targets. A target is a user whose label is a coin; each
+cluster has one. A score is a likelihood ratio from a mechanism's formula, or the log-odds of a classifier that learns
+from other runs. A view is what the learner sees of the target's cluster.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,20 +18,21 @@ from p2p_sim.privacy import bernstein_window
 from p2p_sim.privacy.exchange import OtherUsers, SmoothKernel, likelihoods
 
 Score = Callable[[Batch], Floats]
-"""The scores (c,) of a batch of c targets. A coin chooses each target's label from two classes, called low and high (0
-and 1 for binary labels). The larger a score, the likelier the label is the high class.
+"""A function that gives a batch of c targets their scores (c,). A coin chooses each target's label from two classes,
+called low and high (0 and 1 for binary labels). A larger score means that the high class is more likely.
 """
 LARGEST_TABLE = 512
-"""Largest number of users of a cluster for which log likelihood ratios are tabulated."""
+"""Largest number of users of a cluster for which log-likelihood ratios are tabulated."""
 MOST_TABLES = 64
-"""Largest number of clusters for which log likelihood ratios are tabulated."""
+"""Largest number of clusters for which log-likelihood ratios are tabulated."""
 _TREES, _TOGETHER = 60, 200_000
-"""The number of trees of a classifier; the number of targets scored at a time, which bounds the memory."""
+"""The number of trees of a classifier, and the number of targets scored at a time. The second number limits the memory.
+"""
 
 
 class RatioTable(NamedTuple):
-    """Log likelihood ratios (T, n + 1) of a cluster of n users: a row for each number of submissions, and a column for
-    each number of ones among them.
+    """Log-likelihood ratios (T, n + 1) of a cluster of n users. There is a row for each number of submissions, and a
+    column for each number of submitted ones.
 
     Row 0 is for `first` submissions, and each further row for one more.
     """
@@ -41,8 +42,8 @@ class RatioTable(NamedTuple):
 
 
 def log_ratio(zero: Floats, one: Floats, flip_prob: float) -> Floats:
-    """For each view, ln Pr[view | label 1] - ln Pr[view | label 0], with ±700 in place of ±infinity; 0 if the view has
-    probability 0.
+    """The log-likelihood ratio ln Pr[view | label 1] - ln Pr[view | label 0] of each view. ±700 replaces ±infinity. The
+    ratio is 0 if the view has probability 0.
 
     zero, one: the views' probabilities if the target's noisy bit is 0, and if it is 1. flip_prob: α.
     """
@@ -54,13 +55,13 @@ def log_ratio(zero: Floats, one: Floats, flip_prob: float) -> Floats:
 
 @dataclass(frozen=True)
 class LikelihoodRatio:
-    """ln Pr[view | label 1] - ln Pr[view | label 0], where a view is the number of submissions and the number of ones
-    among them.
+    """ln Pr[view | label 1] - ln Pr[view | label 0]. A view is the number of submissions and the number of ones among
+    these.
 
-    The ratio is exact if `tabulated`. Otherwise the number of ones is treated as normally distributed under both
-    labels, with the same variance; this only makes the attack weaker.
+    The ratio is exact if `tabulated`. Otherwise the number of ones is treated as normal, with the same variance under
+    both labels. This approximation only makes the attack weaker.
 
-    flip_prob, sampling_rate: α and θ. kernel: how the law of a submission depends on the number of ones among the
+    flip_prob, sampling_rate: α and θ. kernel: the distribution of a submission, given the number of ones among the
     cluster's noisy labels; None: a submission is the noisy label of a user drawn uniformly.
     """
 
@@ -72,11 +73,11 @@ class LikelihoodRatio:
 
     def __call__(self, batch: Batch) -> Floats:
         """The scores (c,) of c targets, one in each cluster: ln Pr[view | label 1] - ln Pr[view | label 0]. The view is
-        how many users of the cluster submitted, and how many of them a 1. The score is exact if the object was made
-        with `tabulated`, else from a normal approximation.
+        the number of users who submitted, and the number who submitted a 1. The scores are exact if the object has
+        `tabulated`, and otherwise from a normal approximation.
 
-        batch: for each target the number of submissions (sent) and of ones among them (sent_ones), the cluster size
-        (sizes), and how many other users hold label 1 (ones).
+        batch: for each target, `sent` is the number of submissions and `sent_ones` the number of submitted ones.
+        `sizes` is the cluster size. `ones` is the number of other users with label 1.
         """
         if not self.tabulated:
             return self._normal(batch)
@@ -92,9 +93,9 @@ class LikelihoodRatio:
         return scores
 
     def _table(self, size: int, ones: int) -> RatioTable:
-        """The log likelihood ratios of the target's label 1 against 0 in a cluster of n users. They are the array
-        `ratios` (T, n + 1): a row for each number of submissions that is likely at the sampling rate θ, and a column
-        for each number of ones among them. Row 0 is for `first` submissions, and each further row for one more.
+        """The log-likelihood ratios of the target's label, 1 against 0, in a cluster of n users. The array `ratios`, of
+        shape (T, n + 1), has rows for all numbers of submissions that are likely at the sampling rate θ. Row 0 is for
+        `first` submissions. The columns are for the numbers of submitted ones.
 
         Args:
             size: n. ones: how many of the other users hold label 1.
@@ -108,16 +109,15 @@ class LikelihoodRatio:
         return RatioTable(low, ratios)
 
     def _normal(self, batch: Batch) -> Floats:
-        """Approximate log likelihood ratios (c,) of c targets, in clusters of n users of whom t submitted. The number
-        of ones among the t submissions is treated as normally distributed for both labels of the target, with the same
-        variance; this only makes the attack weaker.
+        """Approximate log-likelihood ratios (c,) of c targets, in clusters of n users of whom t submitted. The number
+        of submitted ones is treated as normal, with the same variance under both labels of the target.
 
-        The two means differ by t g'(p) (1-2α)/n, where α is the flip probability, p the expected share of ones among
-        the noisy labels, and g(p) the probability that a submission is a one, with the derivative g'. g(p) is p itself,
-        unless a user asks several peers and submits the majority of their labels.
+        The two means differ by t g'(p) (1-2α)/n. Here α is the flip probability, and p is the expected share of ones
+        among the noisy labels. g(p) is the probability that a submission is a one, with the derivative g'. Without a
+        kernel, g(p) = p.
 
-        batch: for each target n (sizes), t (sent), the number of submitted ones (sent_ones), and how many other users
-        hold label 1 (ones).
+        batch: for each target, `sizes` is n, `sent` is t, and `sent_ones` is the number of submitted ones. `ones` is
+        the number of other users with label 1.
         """
         n, t, alpha = batch.sizes, batch.sent, self.flip_prob
         others = batch.ones * (1.0 - alpha) + (n - 1 - batch.ones) * alpha
@@ -137,17 +137,17 @@ def learn_classifier(features: NDArray[np.float32], labels: NDArray[np.bool_]) -
     model = HistGradientBoostingClassifier(
         max_iter=_TREES, max_leaf_nodes=15, min_samples_leaf=100, early_stopping=False, random_state=0
     )
-    with one_thread():  # scikit-learn's threads are limited only once it is imported
+    with one_thread():  # scikit-learn is imported above: only now can its threads be limited
         return model.fit(features, labels)
 
 
 def _features(batches: Sequence[Batch], ratio: Score) -> NDArray[np.float32]:
-    """Features (N, F) of N targets, from which a classifier learns their labels. Column 0 is the score made for the
-    mechanism. Then two 0-1 columns each say what one user of the target's cluster submitted: the target, the user after
-    her, and the cluster's last user. The next columns are the share of users who submitted, the share of ones among the
-    submissions, the share of users other than the target who hold label 1, and the cluster's size. With more than two
-    classes, two further shares follow. The last columns, if the attack looks at them, are features of the order of
-    arrival, and each user's submission with its time.
+    """Features (N, F) of N targets, from which a classifier learns the targets' labels. Column 0 is the score made for
+    the mechanism. Six 0-1 columns say what three users of the cluster submitted: the target, the next user and the last
+    user. Then come three shares: of users who submitted, of ones among the submissions, and of users other than the
+    target with label 1. The next column is the cluster's size. With more than two classes, two further shares follow.
+    Two optional groups of columns come last: features of the order of arrival, and each user's submission with its
+    time.
 
     Args:
         batches: the targets, in pieces. ratio: a function that gives the scores (c,) of a piece of c targets.
@@ -158,19 +158,19 @@ def _features(batches: Sequence[Batch], ratio: Score) -> NDArray[np.float32]:
 def _submits(features: NDArray[np.float32], size: int) -> NDArray[np.bool_]:
     """Which users of a cluster submitted anything, (N, n), for each of N targets with a cluster of n users.
 
-    features: (N, F). The last 3n columns are n numbers for what each user submitted (0: nothing), n numbers for when
-    each submission arrived, and the cluster's n arrival times in ascending order. size: n.
+    features: (N, F). The last 3n columns are the n users' submissions (0: nothing), their n times of arrival, and these
+    times in ascending order. size: n.
     """
     return np.asarray(features[:, -3 * size : features.shape[1] - 2 * size] > 0.0)
 
 
 @dataclass(frozen=True)
 class ClusterAttack(Targets):
-    """An attack on targets, one in each cluster, with the scores that it gives them.
+    """An attack on targets, one in each cluster. The attack gives each target several scores.
 
     ratio: the score made for the mechanism. classifier: a classifier whose log-odds are a score. exact: for each score,
-    whether it is the exact logarithm of the likelihood ratio. submitters: scores that look at who submits together;
-    None if the attack does not look at each user's submission.
+    whether it is the exact log-likelihood ratio. submitters: scores that depend on who submits together; None: the
+    attack does not look at each user's submission.
     """
 
     targets: ClusterTargets
@@ -181,21 +181,20 @@ class ClusterAttack(Targets):
 
     @staticmethod
     def prepared(targets: ClusterTargets, ratio: Score, exact: bool, trials: int, seed: int) -> "ClusterAttack":
-        """The attack on targets' labels, with a classifier that has learned to guess these labels from held-out runs.
-        Held-out runs serve only to learn. If these runs show every user's submission, the attack also learns scores
-        from which sets of users submit in the same run.
+        """The attack on targets' labels, with a classifier that has learned from held-out runs. Held-out runs serve
+        only to learn. If these runs show every user's submission, the attack also learns scores from the sets of users
+        who submit together.
 
         Args:
-            targets: draws batches of targets, one in each cluster, with their labels and what the learner sees of their
-            clusters. ratio: a function that scores a batch of targets by a formula made for the mechanism. exact:
-            whether these scores are exact logarithms of the likelihood ratio. trials: how many targets the audit counts
-            as evidence; the attack learns from other targets, and this number fixes from how many. seed: root seed of
-            the audit; the held-out runs have another seed, which is this seed plus a constant.
+            targets: draws batches of targets, with their labels and the learner's views. ratio: a function that scores
+            a batch of targets by a formula made for the mechanism. exact: whether these scores are exact log-likelihood
+            ratios. trials: how many targets the audit counts as evidence; this number fixes how many other targets the
+            attack learns from. seed: root seed of the audit; the held-out runs add a constant to this seed.
         """
         held_out = list(targets.batches(pilot_of(trials), seed + HELD_OUT_SEED))
         labels, features = np.concatenate([batch.labels for batch in held_out]), _features(held_out, ratio)
         attack = ClusterAttack(targets, ratio, learn_classifier(features, labels), (exact, False))
-        raw = held_out[0].raw  # if raw views are looked at, all clusters have one size
+        raw = held_out[0].raw  # with raw views, all clusters have one size
         if raw is None:
             return attack
         submitters = Submitters.of(_submits(features, raw.shape[1] // 3), labels)
@@ -203,8 +202,8 @@ class ClusterAttack(Targets):
 
     @property
     def scope(self) -> Scope:
-        """In words, for the audit's report: what each score looks at, which kinds of leaks the attack looks for in
-        addition to too little noise, and which kinds it overlooks.
+        """Words for the audit's report: what each score looks at, and which kinds of leaks the attack looks for or
+        overlooks. Too little noise is always looked for.
         """
         scores = ("the score made for the mechanism", "a classifier")
         if self.submitters is None:
@@ -220,8 +219,7 @@ class ClusterAttack(Targets):
             (*scores, *self.submitters.names),
             f"who submits together: the parity of every set of {largest}, words of users who do and do not, and "
             "whole patterns; a classifier's trees on each submission and its time",
-            "which labels several users submit together, and how several times go together, but for what those trees "
-            "show",
+            "which labels several users submit together, and how several times go together, except what the trees show",
         )
 
     def sample(self, trials: int, seed: int, epsilons: Sequence[float]) -> ScoredTargets:
@@ -241,12 +239,12 @@ class ClusterAttack(Targets):
         return ScoredTargets(coins, np.concatenate(scores, axis=1), users, mean)
 
     def _scores(self, batches: Sequence[Batch]) -> NDArray[np.float32]:
-        """The scores of N targets by A attacks, (A, N): the larger a score, the likelier the target's label is 1. The
-        first is the score made for the mechanism, usually a log likelihood ratio; the second is a classifier's
-        log-odds. If the attack looks at who submits together (A = 5), three more follow. Each is the first score plus
-        log-odds of the label, learned from held-out runs. The log-odds of the third score depend on a set of users:
-        whether the number of them who submit is odd. Those of the fourth depend on which of some users submit and which
-        do not, those of the fifth on the whole pattern of who submits.
+        """The scores of N targets by A attacks, (A, N). A larger score means that label 1 is more likely. The first
+        score is made for the mechanism, usually a log-likelihood ratio. The second score is the log-odds of a
+        classifier. If the attack looks at who submits together (A = 5), three more scores follow. Each is the first
+        score plus log-odds of the label, learned from held-out runs. For the third score, the log-odds depend on
+        whether an odd number of a set of users submits. For the fourth, they depend on which of some users submit. For
+        the fifth, they depend on the whole pattern of who submits.
 
         batches: the targets, in pieces.
         """

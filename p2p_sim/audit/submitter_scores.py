@@ -1,9 +1,9 @@
 """Scores that guess a target's label from who submits in the target's cluster: from parities, words and whole patterns.
 
-A *pattern* of a cluster is the set of its users who submit. A *word* says, for some of the users, whether each submits.
-The *parity* of a set of users is whether an odd number of them submits. In the protocol, each user decides
+A *pattern* of a cluster is the set of its users who submit. A *word* says for each of some users whether she submits.
+The *parity* of a set of users says whether an odd number of the users submits. In the protocol, each user decides
 independently of all labels whether she submits. So patterns should reveal nothing about the target's label, and any
-dependence is a leak. All scores are learned from held-out runs.
+dependence is a leak. All scores are learned from held-out runs, which serve only to learn.
 """
 
 import math
@@ -19,22 +19,21 @@ from p2p_sim.audit.one_run import Floats
 Bools = NDArray[np.bool_]
 Packed = NDArray[np.uint64]
 MOST_SUBSETS = 200_000
-"""Largest number of sets of users whose parity is looked at. All sets of at most k users are looked at; k is as large
-as this number allows.
+"""Largest number of sets of users whose parity is tested. All sets of at most k users are tested. This number fixes k.
 """
 MOST_WORDS = 8
 """Largest number of words in a list."""
 WIDTH = 64
-"""The search for words begins with words of one user and makes words longer by one user at a time. Of the words of each
-length (number of users), at most this number of the best are made longer. In a cluster of at most 30 users, no word of
-one user is left out, since there are at most 60."""
+"""Largest number of words of each length that the search extends. The search begins with words of one user, and adds
+one user at a time. A cluster of at most 30 users has at most 60 words of one user, so none of these is left out.
+"""
 FEWEST_HITS = 20
-"""Smallest number of clusters in which a word must occur to be looked at."""
+"""Smallest number of clusters in which a word must occur. The search ignores rarer words."""
 LEAST_SIGMAS = 5.0
 """A word of a list must tell the labels apart by more than this number of standard deviations."""
 SMOOTHING = 4.0
-"""Number that is added to the count of an event's occurrences with each label, so that rare events are no strong
-evidence."""
+"""Number that is added to the count of an event's occurrences with each label. So rare events are no strong evidence.
+"""
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Parity:
     """A score that depends on whether an odd number of a set of users submits.
 
     users: the set, as the users' numbers in the cluster, from 0. if_odd, if_even: the score if an odd, or an even,
-    number of the set's users submits. It estimates ln Pr[parity | 1] - ln Pr[parity | 0], where 1 and 0 are the
+    number of these users submits. The score estimates ln Pr[parity | 1] - ln Pr[parity | 0], where 1 and 0 are the
     target's label.
     """
 
@@ -51,8 +50,9 @@ class Parity:
     if_even: float
 
     def __call__(self, submits: Bools) -> Floats:
-        """Scores (N,) of N clusters of n users: `if_odd` where an odd number of the set's users submits, and `if_even`
-        elsewhere. The larger the score, the likelier is label 1 of the target. submits: (N, n) which users submit.
+        """Scores (N,) of N clusters of n users. The score is `if_odd` if an odd number of the set's users submits, and
+        `if_even` otherwise. A larger score means that label 1 of the target is more likely. submits: (N, n) which users
+        submit.
         """
         odd = submits[:, list(self.users)].sum(axis=1) % 2 == 1
         return np.where(odd, self.if_odd, self.if_even)
@@ -65,10 +65,10 @@ class Parity:
 
 @dataclass(frozen=True)
 class Word:
-    """A word: for some users of a cluster, whether each of them submits.
+    """A word: for each of some users of a cluster, whether she submits.
 
-    users: numbers of these users in the cluster, from 0. submit: whether each submits. log_odds: an estimate of
-    ln Pr[word occurs | 1] - ln Pr[word occurs | 0], where 1 and 0 are the target's label.
+    users: numbers of these users in the cluster, from 0. submit: whether each submits. log_odds: an estimate of ln
+    Pr[word occurs | 1] - ln Pr[word occurs | 0], where 1 and 0 are the target's label.
     """
 
     users: tuple[int, ...]
@@ -81,7 +81,7 @@ class Word:
 
     @property
     def name(self) -> str:
-        """What the word looks at, in plain words."""
+        """The word's users and what they do, in plain text."""
         pairs = list(zip(self.users, self.submit, strict=True))
         do, not_do = (tuple(user for user, submits in pairs if submits is state) for state in (True, False))
         parts = [f"{verb} of the {_users(users)}" for verb, users in (("all", do), ("none", not_do)) if users]
@@ -92,10 +92,10 @@ class Word:
 class Submitters:
     """What held-out runs teach about who submits in clusters of one size.
 
-    size: number of users of a cluster. parity: the score of the set of users whose parity reveals most. words: a list;
-    in each cluster only the first word that occurs counts. patterns: all patterns that occurred, as binary numbers,
-    ascending. log_odds: for each pattern, an estimate of ln Pr[pattern | 1] - ln Pr[pattern | 0], where 1 and 0 are the
-    target's label.
+    size: number of users of a cluster. parity: the score of the set of users whose parity reveals most. words: a list
+    of words; in each cluster only the first word that occurs counts. patterns: all patterns that occurred, as binary
+    numbers, ascending. log_odds: for each pattern, an estimate of ln Pr[pattern | 1] - ln Pr[pattern | 0], where 1 and
+    0 are the target's label.
     """
 
     size: int
@@ -113,13 +113,13 @@ class Submitters:
         return Submitters(submits.shape[1], best_parity(submits, labels), word_list(submits, labels), numbers, log_odds)
 
     def __call__(self, submits: Bools) -> Floats:
-        """Three scores (3, N) of N clusters of n users. Each estimates ln Pr[e | 1] - ln Pr[e | 0], where e is what the
-        score sees of a cluster and 0 and 1 are the target's label: the larger the score, the likelier is label 1.
+        """Three scores (3, N) of N clusters of n users. Each score estimates ln Pr[e | 1] - ln Pr[e | 0]. Here e is
+        what the score sees of a cluster, and 0 and 1 are the target's label. A larger score means that label 1 is more
+        likely.
 
-        The first score sees whether an odd number of a certain set of users submits. The second sees which word of a
-        list of up to eight words is the first to occur, and is 0 if none occurs; a word says, for some users, whether
-        each submits. The third sees exactly who submits, and is 0 if this pattern did not occur in the held-out runs.
-        submits: (N, n) which users submit.
+        The first score sees whether an odd number of a certain set of users submits. The second score sees which word
+        of a list occurs first, and is 0 if none occurs. The third score sees exactly who submits. This score is 0 if
+        the pattern did not occur in the held-out runs. submits: (N, n) which users submit.
         """
         listed = np.zeros(len(submits))
         for word in reversed(self.words):
@@ -137,16 +137,16 @@ class Submitters:
 
 
 def largest_parity(size: int) -> int:
-    """The largest number of users in a set whose parity is looked at, for clusters of `size` users: the largest k, at
-    least 1, with at most 200,000 sets of up to k users.
+    """The largest size k of a set whose parity is tested, in a cluster of `size` users. At most 200,000 sets have up to
+    k users; k is at least 1.
     """
     subsets = np.cumsum([math.comb(size, users) for users in range(1, size + 1)])
     return max(1, int(np.count_nonzero(subsets <= MOST_SUBSETS)))
 
 
 def best_parity(submits: Bools, labels: Bools) -> Parity:
-    """The score that depends on whether an odd number of a set of users submits, for the set that tells the labels
-    apart best. All sets of up to k users are compared, for the largest k with at most 200,000 such sets.
+    """The score of the set of users whose parity tells the labels apart best. The parity says whether an odd number of
+    the set's users submits. All sets of up to k users are compared, for the largest k with at most 200,000 such sets.
 
     Args:
         submits: (N, n) which of the n users of each of N clusters submit. labels: (N,) the targets' labels.
@@ -159,11 +159,11 @@ def best_parity(submits: Bools, labels: Bools) -> Parity:
     sets: list[tuple[tuple[int, ...], Packed]] = [((), np.zeros_like(ones))]
     while sets:
         users, parity = sets.pop()
-        # One more user at a time: the parity of the longer set is that of the shorter set, xor the new user's bit.
+        # Add one more user: the parity of the longer set is the shorter set's parity xor the new user's bit.
         first = users[-1] + 1 if users else 0
         longer = parity ^ columns[first:]
         odd, odd_ones = _hits(longer), _hits(longer & ones)
-        # how far Pr[odd | 1] and Pr[odd | 0] are apart, in standard deviations
+        # the distance of Pr[odd | 1] and Pr[odd | 0], in standard deviations
         share = odd / trials
         spread = np.sqrt(np.maximum(share * (1.0 - share), 1.0 / trials) * (1.0 / of_one + 1.0 / of_zero))
         apart = np.abs(odd_ones / of_one - (odd - odd_ones) / of_zero) / spread
@@ -176,11 +176,10 @@ def best_parity(submits: Bools, labels: Bools) -> Parity:
 
 
 def word_list(submits: Bools, labels: Bools) -> tuple[Word, ...]:
-    """Up to eight words that tell the targets' labels apart. A word says, for some users of a cluster, whether each
-    submits. Each next word is found in the clusters in which no earlier word occurs. If a word reveals nothing, the
-    target has label 1 in about half of the clusters in which the word occurs. The next word is the one for which the
-    number of clusters with label 1 is the most standard deviations away from half of them. It must be more than five
-    standard deviations away.
+    """Up to eight words that tell the targets' labels apart. A word says for each of some users whether she submits.
+    The search for each next word uses only clusters in which no earlier word occurs. A word that reveals nothing occurs
+    about equally often with label 1 and label 0 of the target. The next word is the word with the largest difference,
+    in standard deviations. The difference must exceed five.
 
     Args:
         submits: (N, n) which of the n users of each of N clusters submit. labels: (N,) the targets' labels.
@@ -210,12 +209,12 @@ class PartialWord(NamedTuple):
 
 
 def best_word(submits: Bools, labels: Bools) -> Word | None:
-    """The best word found. A word says, for some users of a cluster, whether each submits. If a word reveals nothing,
-    the target has label 1 in about half of the clusters in which the word occurs. The best word is the one for which
-    the number of clusters with label 1 is the most standard deviations away from half of them. The result is None if no
-    word is more than five standard deviations away.
+    """The word that tells the labels apart best, among the words that the search finds. A word says for each of some
+    users whether she submits. A word that reveals nothing occurs about equally often with label 1 and label 0 of the
+    target. The best word has the largest difference, in standard deviations. If no difference exceeds five, the result
+    is None.
 
-    The search is greedy: the 64 best words of each length are made longer by one more user, who submits or does not.
+    The search is greedy: the 64 best words of each length are extended by one more user, who submits or does not.
 
     Args:
         submits: (N, n) which of the n users of each of N clusters submit. labels: (N,) the targets' labels.
@@ -238,19 +237,18 @@ def best_word(submits: Bools, labels: Bools) -> Word | None:
 
 
 def _longer(word: PartialWord, columns: Packed, ones: Packed) -> Iterator[PartialWord]:
-    """Yields up to 64 words that add one more user to a given word, the best ones. A word says, for some users of a
-    cluster, whether each submits. If a word reveals nothing, the target has label 1 in about half of the clusters in
-    which the word occurs. The more standard deviations the number of clusters with label 1 is away from half of them,
-    the better is the word. Words that occur in fewer than 20 clusters are left out.
+    """Yields the best 64 (or fewer) of the words that add one user to a given word. A word says for each of some users
+    whether she submits. A word that reveals nothing occurs about equally often with label 1 and label 0. A better word
+    has a larger difference, in standard deviations. Words that occur in fewer than 20 clusters are left out.
 
     Args:
-        word: the given word. columns: (n, 2, W) for each of n users the clusters in which she does not submit, then
-        those in which she does, as bits packed into W integers of 64 bits. ones: (W,) the clusters whose target has
-        label 1, packed likewise.
+        word: the given word. columns: (n, 2, W) for each of n users, the clusters in which she does not submit, then
+        the clusters in which she does. The clusters are bits, packed into W integers of 64 bits. ones: (W,) the
+        clusters whose target has label 1, as packed bits.
     """
     occurs = word.occurs & columns
     hits, of_one = _hits(occurs), _hits(occurs & ones)
-    # Labels are fair coins: among h hits, the difference of the numbers of ones and zeros has the variance h.
+    # Labels are fair coins. So among h hits, the number of ones minus the number of zeros has the variance h.
     sigmas = np.where(hits >= FEWEST_HITS, np.abs(2.0 * of_one - hits) / np.sqrt(np.maximum(hits, 1)), -1.0)
     sigmas[[user for user, _ in word.literals]] = -1.0
     for index in np.argsort(-sigmas, axis=None)[:WIDTH].tolist():
@@ -260,7 +258,7 @@ def _longer(word: PartialWord, columns: Packed, ones: Packed) -> Iterator[Partia
 
 
 def _log_odds(occurs: Bools, labels: Bools) -> float:
-    """The evidence of an event for label 1: an estimate of ln Pr[event | 1] - ln Pr[event | 0] that is drawn towards 0.
+    """An estimate of ln Pr[event | 1] - ln Pr[event | 0], drawn towards 0. Here 1 and 0 are the target's label.
 
     occurs: (N,) whether the event occurs in each cluster. labels: (N,) the targets' labels.
     """
@@ -269,7 +267,7 @@ def _log_odds(occurs: Bools, labels: Bools) -> float:
 
 
 def _numbers(submits: Bools) -> NDArray[np.int64]:
-    """The patterns (N, n) of N clusters as binary numbers (N,); n is at most 62."""
+    """The patterns (N, n) of N clusters as binary numbers (N,), for n of at most 62."""
     return np.asarray(submits.astype(np.int64) @ (1 << np.arange(submits.shape[1], dtype=np.int64)))
 
 
@@ -280,8 +278,8 @@ def _packed(bits: Bools) -> Packed:
 
 
 def _hits(bits: Packed) -> NDArray[np.int64]:
-    """The number of bits that are set in packed bits (..., W), summed over the last axis of W integers with 64 bits
-    each; the result has the shape (...). It is the number of clusters in which an event occurs.
+    """The number of clusters in which each event occurs: the number of set bits. bits: packed bits (..., W). The result
+    has the shape (...).
     """
     return np.asarray(np.bitwise_count(bits).sum(axis=-1, dtype=np.int64))
 

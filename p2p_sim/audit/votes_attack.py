@@ -1,12 +1,12 @@
-"""The audit of PATE: in each simulated run of the whole mechanism, one teacher's vote is a fair coin.
+"""The audit of PATE. In each simulated run of the whole mechanism, one teacher's vote is a fair coin.
 
-In PATE, teachers learn from disjoint parts of the users' labels, and vote on the class of each query. The users of a
-run are invented, one for each teacher, so that a user's label is her teacher's vote. The target is the user whose
-teacher's vote is the coin. The audited mechanism itself assigns the users to the teachers, lets the teachers vote and
-adds the noise. The attacker knows all labels except the target's. Before the attack, a rehearsal simulates queries with
-the claimed noise. It tries several splits of the other votes between the classes. The attack uses the split for which
-the results depend most on the target's vote. It guesses this vote from the likelihoods of the results, which the
-rehearsal estimates. Runs have independent noise, so that their targets are independent.
+In PATE, teachers learn from disjoint parts of the users' labels, and vote on the class of each query. The audit invents
+the users of a run, one for each teacher. A user's label is her teacher's vote. The target is the user whose teacher's
+vote is the coin. The audited mechanism itself assigns the users to the teachers, collects the votes and adds the noise.
+The attacker knows all labels except the target's. Before the attack, a rehearsal simulates queries with the claimed
+noise. The rehearsal tries several splits of the other votes between the classes. The attack uses the split for which
+the results depend most on the target's vote. The attack guesses this vote from the likelihoods of the results, as
+estimated by the rehearsal. Runs have independent noise, so their targets are independent.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,24 +33,25 @@ from p2p_sim.replicate import Replicate
 
 Votes = NDArray[np.int64]
 REHEARSED = 50_000
-"""Number of simulated queries from which the likelihoods of a query's results are estimated for the chosen split; each
-split that is only tried has a tenth of this number."""
+"""Number of simulated queries from which the likelihoods of a query's results are estimated, for the chosen split. For
+each split that is only tried, the number is a tenth.
+"""
 SPLITS = 16
-"""Approximate number of values that are tried for the number of votes for the leading class."""
+"""Approximate number of values tried for the number of votes for the leading class."""
 TOGETHER = 500
 """Largest number of runs that share one assignment of users to teachers."""
 
 
 def audit_votes(case: Replicate, trials: int, mechanism: PateConfig | None = None) -> OneRunAudit:
     """The audit of PATE. In PATE, teachers learn from disjoint parts of the labels and vote on queries. A query passes
-    if its noisy number of votes for the leading class is above a threshold; it is then answered with the class that has
-    the largest noisy number of votes. In every run of the audit one teacher's vote is a fair coin. The attack guesses
-    this coin from the results: which queries were answered, and with which class. The audit proves lower bounds of ε
-    and δ, which are compared with the certified bounds.
+    if its noisy number of votes for the leading class is above a threshold. The answer to such a query is the class
+    with the largest noisy number of votes. In every run of the audit one teacher's vote is a fair coin. The attack
+    guesses this coin from the results: which queries were answered, and with which class. The right guesses prove lower
+    bounds of ε and δ, which the audit compares with the certified bounds.
 
     Args:
-        case: one replicate of a scenario; its users give only the number of classes. trials: number of runs, each
-        with one target. mechanism: what is attacked; None: the mechanism that the scenario claims.
+        case: one replicate of a scenario; its users give only the number of classes. trials: number of runs, each with
+        one target. mechanism: what is attacked; None: the mechanism that the scenario claims.
 
     Raises:
         InputError: the mechanism is not PATE.
@@ -64,14 +65,13 @@ def audit_votes(case: Replicate, trials: int, mechanism: PateConfig | None = Non
 
 @dataclass(frozen=True)
 class VoteResults:
-    """What the attacker knows about a query: the other votes, and how the result depends on the target's vote for class
-    0 or 1.
+    """What the attacker knows about a query: the other votes, and how the result depends on the target's vote (0 or 1).
 
     others: (K,) votes for each class, without the target's.
     gains: (K+1,) ln Pr[result | class 1] - ln Pr[result | class 0] for each class as the answer, and last for no
     answer.
-    evidence: approximately the symmetrised Kullback-Leibler divergence between the distributions of all results of a
-    run for the target's two votes.
+    evidence: approximately the symmetrised Kullback-Leibler divergence of a run's results between the target's two
+    votes.
     """
 
     others: Votes
@@ -80,14 +80,11 @@ class VoteResults:
 
 
 def best_results(mechanism: PateConfig, num_classes: int, seed: int) -> VoteResults:
-    """The votes of all teachers except one, chosen so that the noisy result of a query reveals as much as possible
-    about the remaining teacher's vote, class 0 or 1. Near ties, clear majorities and numbers of votes near the
-    threshold are tried by simulating queries with the claimed noise.
+    """The split of all other teachers' votes for which a query's noisy result reveals most about one teacher's vote (0
+    or 1). Near ties, clear majorities and numbers of votes near the threshold are tried. Each split is tried by
+    simulating queries with the claimed noise.
 
-    For K classes, the returned object has three fields. `others` (K,) has the numbers of these votes for each class.
-    `gains` (K + 1,) has the log-likelihood ratio, vote 1 against vote 0, for each class as the answer and last for no
-    answer. `evidence` is approximately the symmetrised Kullback-Leibler divergence between the two distributions of all
-    results of a run.
+    The result also has what the attacker learns from each answer (see `VoteResults`).
 
     Args:
         mechanism: the claimed one. num_classes: K. seed: root seed of the simulation.
@@ -99,8 +96,8 @@ def best_results(mechanism: PateConfig, num_classes: int, seed: int) -> VoteResu
 
 def splits(mechanism: PateConfig, num_classes: int) -> Iterator[Votes]:
     """Yields splits of the votes of all teachers except one. Each split (K,) has the number of votes for each of K
-    classes. There are splits with near ties of classes 0 and 1, with clear majorities of class 0, and with numbers of
-    votes for class 0 near the threshold that decides whether a query is answered.
+    classes. Some splits have near ties of classes 0 and 1, and some have clear majorities of class 0. In others, the
+    number of votes for class 0 is near the threshold above which a query is answered.
     """
     others, line = mechanism.teachers - 1, round(mechanism.threshold * mechanism.teachers)
     tried = [*np.linspace(0, others, SPLITS).round().astype(int).tolist(), others // 2, line - 1, line]
@@ -113,22 +110,19 @@ def splits(mechanism: PateConfig, num_classes: int) -> Iterator[Votes]:
 
 
 def rehearsed(mechanism: PateConfig, others: Votes, queries: int, rng: np.random.Generator) -> VoteResults:
-    """What the result of one query reveals about one teacher's vote, class 0 or 1. This is estimated from simulated
-    queries, on all of which the other teachers vote in the same way.
+    """What the result of one query reveals about one teacher's vote (0 or 1), estimated from simulated queries. The
+    other teachers vote in the same way on all these queries.
 
-    For K classes, the returned object has three fields. `gains` (K + 1,) has the differences
-    ln Pr[result | vote 1] - ln Pr[result | vote 0] for each class as the answer and last for no answer. `others` has
-    the other teachers' votes. `evidence` is approximately the symmetrised Kullback-Leibler divergence between the two
-    distributions of all results of a run; it depends on the largest numbers of queries and of answers in a run of the
-    mechanism.
+    The fields of the result are explained in `VoteResults`. `evidence` depends on the largest numbers of queries and of
+    answers in a run of the mechanism.
 
     Args:
-        mechanism: the claimed PATE mechanism, with its noise, its threshold and these two largest numbers. others: (K,)
-        votes of the other teachers for each class. queries: number of simulated queries. rng: draws the noise.
+        mechanism: the claimed PATE mechanism, with these two largest numbers. others: (K,) votes of the other teachers
+        for each class. queries: number of simulated queries. rng: draws the noise.
     """
     endless, classes = mechanism.model_copy(update={"answers": queries, "queries": queries}), len(others)
-    # How often each class is the answer, and last how often there is no answer: first if the target votes for class 0,
-    # then if she votes for class 1.
+    # How often each class is the answer, and last how often there is no answer. The first array is for the target's
+    # vote 0, the second for vote 1.
     results = [endless.answered(np.tile(others + own, (queries, 1)), rng) for own in np.eye(2, classes, dtype=int)]
     counts = [np.bincount(np.where(got < 0, classes, got), minlength=classes + 1) + 1.0 for got in results]
     low, high = (count / count.sum() for count in counts)
@@ -139,7 +133,7 @@ def rehearsed(mechanism: PateConfig, others: Votes, queries: int, rng: np.random
 
 @dataclass(frozen=True)
 class PateTargets(RepeatedTargets):
-    """Targets, each of whom has a whole run of the mechanism of her own.
+    """Targets, each in a whole run of the mechanism of her own.
 
     mechanism: what is attacked. rehearsal: what the attacker knows about the results.
     """
@@ -148,15 +142,15 @@ class PateTargets(RepeatedTargets):
     rehearsal: VoteResults
 
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
-        """Up to 500 targets, but no more than are missing, each from a whole run of the mechanism, in which every query
-        is tested against the threshold and answered if it passes, until the run has given its largest number of
-        answers. The target's label is a fair coin. Her score is the
-        sum over the run's results of ln Pr[result | label 1] - ln Pr[result | label 0]. All these runs have the same
-        assignment of users to teachers, and thus the same votes except for the target's; each run has fresh noise.
+        """Up to 500 targets, but no more than are missing, each from a whole run of the mechanism. In a run, every
+        query that passes the threshold is answered, until the largest number of answers is reached. The target's label
+        is a fair coin. Her score is the sum of ln Pr[result | label 1] - ln Pr[result | label 0] over the run's
+        results. All these runs share one assignment of users to teachers. So all votes except the target's are the
+        same. Each run has fresh noise.
 
         Args:
-            streams: random streams for coins, assignment and noise. number: number of this call, which other audits
-            need and this one ignores. missing: how many targets are still needed.
+            streams: random streams for coins, assignment and noise. number: number of this call, ignored here. missing:
+            how many targets are still needed.
         """
         runs, answers, scores = min(TOGETHER, missing), self.mechanism.answers, list[float]()
         coins = streams.generator("audit-coin").random(runs) < 0.5
@@ -168,8 +162,9 @@ class PateTargets(RepeatedTargets):
         return ScoredTargets(coins, np.array(scores, dtype=np.float32)[None, :], runs * self.mechanism.teachers)
 
     def _votes(self, streams: Streams) -> list[Votes]:
-        """Two arrays (Q, K): how many teachers vote for each of K classes on each of Q queries, first if the target's
-        label is 0, then if it is 1. Both have the same assignment of users to teachers, which `streams` draw.
+        """Two arrays (Q, K): how many teachers vote for each of K classes on each of Q queries. The first is for the
+        target's label 0, the second for label 1. Both have the same assignment of users to teachers, which `streams`
+        determine.
         """
         users = self.mechanism.teachers
         labels = np.repeat(np.arange(len(self.rehearsal.others), dtype=np.uint8), self.rehearsal.others)
@@ -183,7 +178,7 @@ class PateTargets(RepeatedTargets):
 
 @dataclass(frozen=True)
 class VotesCurve(Account):
-    """The certified ε and δ of all results of a run together."""
+    """The certified ε and δ of a run's results together."""
 
     mechanism: PateConfig
 
@@ -202,10 +197,10 @@ class VotesCurve(Account):
         return self.accountant.epsilon(self.mechanism.setup.delta).epsilon_upper
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ (J,) of all results of a run together at each of J values of ε, if the standard deviations of all noise are
-        divided by `rise`, which makes ε approximately `rise` times as large. `rise` = 1 gives the certified δ. A larger
-        value describes a mechanism that by mistake adds too little noise; the audit computes how likely it would detect
-        this mistake.
+        """δ (J,) of a run's results together at each of J values of ε, if all noise has its standard deviation divided
+        by `rise`. This makes ε approximately `rise` times as large. `rise` = 1 gives the certified δ. A larger value
+        describes a mechanism that adds too little noise by mistake. The audit computes how likely it would detect this
+        mistake.
         """
         claimed = self.accountant
         answer, test = (max(sigma / rise, SMALLEST_NOISE) for sigma in (claimed.answer_noise, claimed.test_noise))
@@ -213,9 +208,9 @@ class VotesCurve(Account):
         return np.array([less.delta(epsilon).upper for epsilon in epsilons])
 
     def curves(self) -> dict[str, Floats]:
-        """The trade-off curve of the Gaussian mechanism that bounds all results of a run together; the key is the
-        curve's name in the picture. At each of 201 type I errors, evenly spaced from 0 to 1, it has the smallest type
-        II error of any test of the target's vote.
+        """The trade-off curve of the Gaussian mechanism that bounds a run's results together, under its name in the
+        picture. The curve has the smallest type II error of any test of the target's vote, at 201 type I errors from 0
+        to 1.
         """
         import scipy
 

@@ -24,7 +24,7 @@ from pydantic_core import CoreSchema, ErrorDetails
 from p2p_sim.base.errors import InputError, nearest, shortened
 
 _OF_PYDANTIC = {name for name in dir(BaseModel) if not name.startswith("__")} - {"model_dump"}
-"""Names of attributes that every Pydantic model has; `dir` of a configuration leaves them out."""
+"""Names of attributes that every Pydantic model has. `dir` of a configuration leaves these out."""
 
 
 class Config(BaseModel):
@@ -37,14 +37,14 @@ class Config(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid", allow_inf_nan=False)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Raise InputError for a public name, since a configuration is frozen."""
+        """Raise InputError for a public name, because a configuration is frozen."""
         if not name.startswith("_"):
             change = f"{name}=..." if hasattr(self, "replace") else f'**{{"PART.{name}": ...}}'
             raise InputError(f"{name}: a scenario is frozen; scenario.replace({change}) makes another")
         super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
-        """Names of the keys and of this project's methods, without those of Pydantic."""
+        """Names of the keys and of this project's methods, without Pydantic's names."""
         return [name for name in super().__dir__() if name not in _OF_PYDANTIC]
 
     @classmethod
@@ -65,7 +65,7 @@ class Extended(Config):
     """
 
     later: ClassVar[tuple[str, ...]] = ()
-    """Keys that a scenario's identity leaves out where they have their default."""
+    """Keys that a scenario's identity omits if the keys have their defaults."""
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -75,12 +75,12 @@ class Extended(Config):
 
 
 class OneLine(type(BaseModel)):  # type: ignore[misc]
-    """The metaclass of a class that describes a whole file: a call of the class with the file's keys reports all
+    """The metaclass of a class that describes a whole file. A call of the class takes the file's keys, and reports all
     mistakes in one InputError.
     """
 
     def __call__(cls, *positional: Any, **tree: Any) -> Any:
-        """Make a configuration of the class from the keys of its file, given as keyword arguments.
+        """Make a configuration of the class from its file's keys as keyword arguments.
 
         Raises:
             InputError: an argument is given by position, or keys or values are wrong.
@@ -91,15 +91,16 @@ class OneLine(type(BaseModel)):  # type: ignore[misc]
 
 
 MOST_NAMED, MOST_FAULTS = 12, 100
-"""Largest number of a table's keys that a message lists, and largest number of a file's mistakes that are listed."""
+"""Largest number of a table's keys that a message lists, and largest number of mistakes that are listed for a file."""
 
 
 def refusal(error: ValidationError, model: type[Config]) -> InputError:
     """The InputError to raise for a validation error of Pydantic.
 
-    Its message states the first fault and the number of further faults. Its `mistakes` are the faults, one line each.
+    The message states the first fault and the number of further faults. The attribute `mistakes` has all faults, one
+    line each.
     """
-    # a default that depends on a faulty key is no fault of its own
+    # if a default depends on a faulty key, only the key is a fault
     faults = [fault for fault in error.errors(include_url=False) if fault["type"] != "default_factory_not_called"]
     lines = [_fault(fault, model) for fault in faults[:MOST_FAULTS]]
     if len(faults) > MOST_FAULTS:
@@ -110,7 +111,7 @@ def refusal(error: ValidationError, model: type[Config]) -> InputError:
 
 def _fault(fault: ErrorDetails, model: type[Config]) -> str:
     """The one-line message about one fault that Pydantic found: the key, its value, and what is allowed."""
-    # in tagged unions a location has the tag after the field's name, as in population.digits.task; the tag is left out
+    # in a tagged union, the tag follows the field's name, as in population.digits.task; messages leave the tag out
     parts = [str(part) for part in fault["loc"]]
     if len(parts) > 1 and parts[0] in ("population", "clusters", "mechanism", "learner"):
         parts = [parts[0], *parts[2:]]
@@ -152,11 +153,11 @@ def _fault(fault: ErrorDetails, model: type[Config]) -> str:
 
 
 def _tables(model: type[Config], location: Sequence[int | str]) -> list[dict[str, Any]]:
-    """The nodes of the JSON Schema of `model` that describe one table of a file, so that messages can list the table's
-    keys; none if a plug-in defines the table.
+    """The nodes of the JSON Schema of `model` that describe one table of a file. Messages use these nodes to list the
+    table's keys. There are none if a plug-in defines the table.
 
-    location: the keys and list indices that lead from the file to the table, such as ("population", "digits"). If the
-    key `kind` of a table decides which keys the table has, the kind may follow the table's key, as "digits" does here.
+    location: the keys and list indices that lead from the file to the table, such as ("population", "digits"). Here
+    "digits" is the table's kind, which may follow the table's key.
     """
     schema = _schema(model)
     branches = list(_branches(schema, schema))
@@ -170,12 +171,12 @@ def _tables(model: type[Config], location: Sequence[int | str]) -> list[dict[str
 
 @cache
 def _schema(model: type[Config]) -> dict[str, Any]:
-    """The JSON Schema of a configuration class; cached, since making a schema takes longer than checking a file."""
+    """The JSON Schema of a configuration class, cached because making a schema takes longer than checking a file."""
     return model.model_json_schema()
 
 
 def _branches(node: dict[str, Any], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yields a node of the JSON Schema `schema`, and all nodes to which it refers or which it combines."""
+    """Yields a node of the JSON Schema `schema`, and all nodes to which this node refers or which it combines."""
     yield node
     chosen = [*node.get("oneOf", ()), *node.get("anyOf", ()), *node.get("allOf", ())]
     if "$ref" in node:
@@ -186,8 +187,8 @@ def _branches(node: dict[str, Any], schema: dict[str, Any]) -> Iterator[dict[str
 
 @cache
 def _keys(model: type[Config]) -> frozenset[str]:
-    """All dotted keys, such as "network.loss", that files described by the class `model` may have, whatever kinds of
-    mechanism, network and the like they choose. They are read from the JSON Schema, and serve to suggest the right key.
+    """All dotted keys, such as "network.loss", that files of the class `model` may have, for all kinds of tables.
+    Messages suggest the right key from this list.
     """
     schema = _schema(model)
     keys, tables = set[str](), [("", schema)]
@@ -202,7 +203,8 @@ def _keys(model: type[Config]) -> frozenset[str]:
 def differing(name: str, tree: Any, default: Any) -> Iterator[str]:
     """Yields the dotted keys at which a tree of tables differs from a default, at any depth.
 
-    A key that only the default has is left out: it belongs to another kind of table, and the key `kind` then differs.
+    A key that only the default has is left out. Such a key belongs to another kind of table, and the key `kind` then
+    differs.
 
     Args:
         name: the key of the tree, with which every dotted key begins. tree, default: two values, often tables.
@@ -222,14 +224,15 @@ _ABSENT = object()
 
 @cache
 def defaults(config: type[Config]) -> dict[str, Any]:
-    """The keys and values of a configuration of the class `config` in which every key has its default."""
+    """The keys and values of a configuration of the class `config` with only defaults."""
     return config().model_dump()
 
 
 def descriptions(model: type) -> dict[str, str]:
-    """The text below each annotated name in the body of a class; for an inherited name, the text in the base class.
+    """The text below each annotated name in the body of a class. For an inherited name, this is the text in the base
+    class.
 
-    Sources are read here and not when classes are made, since few commands need the texts.
+    Sources are read only when this function is called, because few commands need the texts.
     """
     texts: dict[str, str] = {}
     for cls in reversed(model.__mro__):
@@ -239,9 +242,10 @@ def descriptions(model: type) -> dict[str, str]:
 
 @cache
 def _texts(module: ModuleType | None) -> dict[str, dict[str, str]]:
-    """For each class of a module, by its qualified name: the annotated names in its body, each with the text below it.
+    """The text below each annotated name in the body of each class of a module. The classes have their qualified names
+    as keys.
 
-    The text is empty if there is none. A module without source has no classes here.
+    A text is empty if there is none. A module without source has no classes here.
     """
     try:
         tree = ast.parse(inspect.getsource(module))  # type: ignore[arg-type]
@@ -260,7 +264,7 @@ def _texts(module: ModuleType | None) -> dict[str, dict[str, str]]:
 
 
 def _classes(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.ClassDef]]:
-    """Yields the classes below a node of a syntax tree, each with its qualified name, which begins with `prefix`."""
+    """Yields the classes below a node of a syntax tree, each with a qualified name that begins with `prefix`."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.ClassDef):
             yield prefix + child.name, child

@@ -1,4 +1,4 @@
-"""Errors of one clear line, suggestions for wrong names, and checks of arguments. This module loads quickly."""
+"""Errors of one clear line, suggestions for wrong names, and checks of arguments. This module loads fast."""
 
 import operator
 import os
@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 LONGEST_LINE, LONGEST_QUOTE = 500, 100
-"""Largest number of characters of a message, and largest number of characters of a value that a message quotes."""
+"""Largest number of characters of a message, and of a value that a message quotes."""
 
 
 def needs(packages: str, extra: str) -> str:
-    """The end of a message that says which packages are missing and which extra installs them.
+    """The end of a message that says which packages are missing and which extra of p2p-sim installs these.
 
     >>> needs("Optuna", "tune")
     "needs Optuna: pip install -e '.[tune]' in the project's directory"
@@ -22,12 +22,12 @@ def needs(packages: str, extra: str) -> str:
 class InputError(Exception):
     """A mistake in the input: one clear line that names the key or file, the value and what is allowed.
 
-    The message may quote any input: line breaks and other characters that cannot be printed are escaped, and the middle
-    of a long message is left out.
+    The message may quote any input. Line breaks and unprintable characters are escaped, and a long message loses its
+    middle.
 
     Args:
-        message: the line; if there are several mistakes, the first one and the number of further mistakes.
-        mistakes: all mistakes, a line each; if absent, `message` is the only one.
+        message: the line. With several mistakes, it has the first mistake and the number of further mistakes.
+        mistakes: all mistakes, a line each; if absent, `message` is the only mistake.
     """
 
     def __init__(self, message: str, mistakes: Sequence[str] = ()) -> None:
@@ -35,30 +35,30 @@ class InputError(Exception):
         self.mistakes = tuple(map(_one_line, mistakes or [message]))
 
     def within(self, where: object) -> "InputError":
-        """An error with the same mistakes; each of its lines begins with the file or place `where`."""
+        """An error with the same mistakes, in which each line begins with the file or place `where`."""
         return InputError(f"{where}: {self}", [f"{where}: {mistake}" for mistake in self.mistakes])
 
 
 def _one_line(message: str) -> str:
-    """The message with its unprintable characters escaped, and without its middle if the message is too long."""
+    """The message with unprintable characters escaped. A message that is too long loses its middle."""
     line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
     half = LONGEST_LINE // 2
     return line if len(line) <= LONGEST_LINE else f"{line[:half]} ... {line[-half:]}"
 
 
 class RunFailed(Exception):  # noqa: N818
-    """The error of a run that cannot go on although its input is right: one clear line. Finished rows are kept."""
+    """The error of a run that cannot go on although its input is right, in one clear line. Finished rows are kept."""
 
 
 def shortened(text: str) -> str:
-    """A text as a message quotes it: a long text is cut and ends in "..."."""
+    """A text as a message quotes it. A long text is cut and ends in "..."."""
     return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 3]}..."
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """The end of a message that suggests the valid choice nearest to a wrong name: "; did you mean ...?", or nothing.
+    """The end of a message that suggests the choice nearest to a wrong name: "; did you mean ...?", or nothing.
 
-    Names are compared whole. If no choice is near, the last parts of dotted names are compared.
+    Whole names are compared first. If no choice is near, the last parts of dotted names are compared.
 
     >>> nearest("los", ["seed", "network.loss"]), nearest("x", ["seed"])
     ('; did you mean network.loss?', '')
@@ -74,8 +74,8 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 
 
 def is_a(value: object) -> str:
-    """The part of a message that states a wrong value and its type, such as "= 0.1 (float)", or only its type: "is a
-    Graph".
+    """The part of a message that states a wrong value and its type, such as "= 0.1 (float)". For other kinds of
+    objects, only the type is stated, such as "is a Graph".
     """
     kind = type(value).__name__
     plain = isinstance(value, str | int | float | list | tuple | dict | None)
@@ -109,7 +109,7 @@ def optional_path(name: str, value: object) -> Path | None:
 
 
 def count_of(name: str, value: Any, least: int) -> int:
-    """The whole number, at least `least`, that an argument gives in a type of Python or NumPy.
+    """A whole number that an argument gives in a type of Python or NumPy. The number must be at least `least`.
 
     Args:
         name: the argument's name, for messages. value: its value. least: the smallest number allowed.

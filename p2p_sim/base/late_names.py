@@ -1,4 +1,4 @@
-"""The names that a package offers, as its file `__init__.pyi` lists them; each is imported when it is first used."""
+"""The public names of a package, listed in the file `__init__.pyi`. Each name is imported when it is first used."""
 
 import ast
 import importlib
@@ -8,12 +8,12 @@ from typing import Any
 
 
 def late(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """What a package assigns in its `__init__.py` to `__getattr__`, `__dir__` (PEP 562) and `__all__`, so that each of
-    its names is imported only when it is first used. The three values are a function that imports and returns the
-    object of a name, a function that lists all names, and the list of all names. The names are those that the package's
-    `__init__.pyi` imports from its own modules.
+    """A function that imports and returns the object of a name, a function that lists all names, and the list of all
+    names. A package assigns the three to `__getattr__`, `__dir__` (PEP 562) and `__all__` in its `__init__.py`. Then
+    each name is imported only when it is first used. The names are all names that the package's `__init__.pyi` imports
+    from its own modules.
 
-    This function uses no other library, so that computing privacy bounds needs only NumPy and SciPy.
+    This function uses only the standard library, so computing privacy bounds needs no more than NumPy and SciPy.
 
     Args:
         package: the package's full name. file: the package's `__file__`.

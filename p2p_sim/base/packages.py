@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 def code_digest(distribution: Distribution | None, modules: Iterable[str]) -> str:
     """SHA-256, as hexadecimal digits, of the names and contents of all `.py` files of an installed package.
 
-    These are the files of `modules` and of all modules and packages that the metadata name, with everything below them.
-    Data files, compiled modules and dependencies are left out.
+    The files are the given modules, all modules and packages that the metadata name, and everything below these. Data
+    files, compiled modules and dependencies are left out.
 
     Args:
         distribution: the package's metadata; None: unknown. modules: dotted names of its modules.
@@ -35,9 +35,9 @@ def code_digest(distribution: Distribution | None, modules: Iterable[str]) -> st
 
 
 def _named(distribution: Distribution | None) -> Iterator[str]:
-    """Yields the dotted names of the modules that belong to an installed package according to its metadata. First come
-    the names in `top_level.txt`, then a name for each installed `.py` file listed in `RECORD`, such as "a.b" for a/b.py
-    and "a" for a/__init__.py. Names may occur twice. distribution: the metadata; None: nothing is yielded.
+    """Yields the dotted names of an installed package's modules, from the metadata. First come the names in
+    `top_level.txt`. Then comes a name for each `.py` file in `RECORD`, such as "a.b" for a/b.py and "a" for
+    a/__init__.py. Names may occur twice. distribution: the metadata; None: nothing is yielded.
     """
     if distribution is None:
         return
@@ -46,16 +46,16 @@ def _named(distribution: Distribution | None) -> Iterator[str]:
         parts = PurePosixPath(file).with_suffix("").parts
         if PurePosixPath(file).suffix != ".py" or not all(part.isidentifier() for part in parts):
             continue
-        if not parts[0].startswith("__editable__"):  # such files of editable installs only name places
+        if not parts[0].startswith("__editable__"):  # files of editable installs, without code
             yield ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
 
 def _place_of(name: str) -> tuple[str, Path] | None:
-    """The shortest beginning of a dotted name that is a module or package with code, and its file or folder. None if
-    there is none.
+    """The shortest beginning of a dotted name that is a module or package with code, and the module's file or package's
+    folder. None if there is no such beginning.
 
-    Packages without code are passed over: they are namespaces, which several installed packages may share. The module
-    itself is not imported.
+    Packages without code are skipped: several installed packages may share such a namespace. The named module is not
+    imported.
     """
     parts = name.split(".")
     for count in range(1, len(parts) + 1):
@@ -73,10 +73,9 @@ def _place_of(name: str) -> tuple[str, Path] | None:
 
 
 def _beside_a_path_file(distribution: Distribution | None) -> Iterator[tuple[str, Path]]:
-    """Yields the name and path of each Python module (`.py` file) and package (folder with `__init__.py`) directly
-    inside the folders that an editable install adds to the import path. These folders are the lines of the install's
-    `.pth` files. Nothing is yielded if the metadata are unknown (None), or if they name the top-level modules in
-    `top_level.txt`.
+    """Yields the modules and packages directly inside the folders that an editable install adds to the import path.
+    Each has its name and path. The folders are the lines of the install's `.pth` files. Nothing is yielded if the
+    metadata are None, or have a file `top_level.txt`.
     """
     if distribution is None or distribution.read_text("top_level.txt") is not None:
         return
@@ -122,11 +121,11 @@ def version() -> str:
 
 
 def url() -> str | None:
-    """The project's address on the web: the first one in the package's metadata; None if there is none."""
+    """The project's address on the web: the first address in the package's metadata; None if there is none."""
     named = importlib.metadata.metadata(PACKAGE).get_all("Project-URL") or ()
     return next((line.rpartition(", ")[2] for line in named), None)
 
 
 def versions() -> dict[str, str]:
-    """The versions, by name, of p2p-sim, Python and NumPy, on which results depend most; nothing is imported."""
+    """The versions of p2p-sim, Python and NumPy, by name. Results depend most on these. Nothing is imported."""
     return {PACKAGE: version(), "Python": platform.python_version(), "NumPy": importlib.metadata.version("numpy")}

@@ -22,7 +22,7 @@ def console(stderr: bool = False) -> "Console":
 PLAIN_EVERY_S = 10.0
 """Seconds between two plain lines of progress, where no bar can be drawn."""
 COUNT = len("9,999,999 of 9,999,999")
-"""Number of characters that are kept free beside a bar for the two counts."""
+"""Number of characters reserved beside a bar for the two counts."""
 _silent = False
 
 
@@ -30,15 +30,13 @@ class Show(Protocol):
     """The type of a function that long work calls to show its progress."""
 
     def __call__(self, finished: int, total: int, more: str = "", news: bool = False) -> None:
-        """Show that `finished` of `total` things are done, followed by the text `more`. If `news` is true, a plain line
-        is printed at once; otherwise lines are printed every ten seconds.
+        """Show that `finished` of `total` things are done, followed by the text `more`. Plain lines are printed every
+        ten seconds, or at once if `news` is true.
         """
 
 
 def silence() -> None:
-    """From now on, draw no bars on the terminal in this process, since the process that started this one draws
-    there.
-    """
+    """Draw no more bars in this process, because its parent process draws on the terminal."""
     global _silent
     _silent = True
 
@@ -47,14 +45,13 @@ def silence() -> None:
 def progress_shown(name: str, unit: str, total: int, *, estimate: bool = True, quiet: bool = False) -> Iterator[Show]:
     """A context that shows the progress of some work, and yields the function that the work calls to report progress.
 
-    On a terminal, worker processes draw no bars, since the process that started them draws there. Elsewhere they print
-    lines.
+    On a terminal, only the first process draws bars. If the output is no terminal, every process prints lines.
 
     Args:
         name: what the work is called. unit: plural noun of the things counted. total: number of things, as known at the
         start. estimate: show the remaining time beside a bar. quiet: show nothing.
     """
-    import multiprocessing  # imported late: its import takes as long as that of all modules of the command
+    import multiprocessing  # imported late, because this import is slow
 
     errors = console(stderr=True)
     if quiet or (errors.is_interactive and (_silent or multiprocessing.parent_process() is not None)):
@@ -65,7 +62,7 @@ def progress_shown(name: str, unit: str, total: int, *, estimate: bool = True, q
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
         from rich.table import Column
 
-        # on a narrow terminal, the name and the text after the count are cut, but never the count
+        # on a narrow terminal, the name and the last text are cut, but never the count
         columns = (
             TextColumn(
                 "{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", min_width=8, max_width=24)
@@ -85,8 +82,8 @@ def progress_shown(name: str, unit: str, total: int, *, estimate: bool = True, q
 
 
 def _plain_lines(name: str, unit: str) -> Show:
-    """A function that prints progress on standard error as lines such as "NAME: 3 of 8 points", every ten seconds or
-    at once when its argument `news` is true.
+    """A function that prints progress on standard error, as lines such as "NAME: 3 of 8 points". A line is printed
+    every ten seconds, or at once if the argument `news` is true.
 
     Args:
         name: what the work is called. unit: plural noun of the things counted.

@@ -1,4 +1,4 @@
-"""Finds scenario and sweep files by name: files that come with p2p-sim, and files of the person who runs it."""
+"""Finds scenario and sweep files by name: files that come with p2p-sim, and own files of the person who runs it."""
 
 import contextlib
 import importlib.metadata
@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parent.parent
 
 _AROUND = PACKAGE
 if not (PACKAGE / "scenarios").is_dir():
-    # a checkout has the files beside the package; without this project's pyproject.toml there, it is no checkout
+    # A checkout has the files beside the package. There the file pyproject.toml must name this project.
     with contextlib.suppress(OSError, KeyError, ValueError):
         if (
             tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"]
@@ -23,14 +23,14 @@ if not (PACKAGE / "scenarios").is_dir():
         ):
             _AROUND = PACKAGE.parent
 SCENARIOS, EXAMPLES = _AROUND / "scenarios", _AROUND / "examples"
-"""Folders of the shipped files: inside the package if it was installed from a wheel, beside it in a checkout."""
+"""Folders of the shipped files: inside an installed package, but beside the package in a checkout."""
 SWEEPS = "sweeps/"
-"""The beginning of a shipped sweep's full name; the command `p2p-sim sweep` takes names without it."""
+"""The beginning of a shipped sweep's full name. The command `p2p-sim sweep` takes names without this beginning."""
 
 
 @cache
 def shipped() -> dict[str, Path]:
-    """The files that come with p2p-sim, by full name, such as quickstart, network/loss, sweeps/users and
+    """The files that come with p2p-sim, by full name. Examples of names are quickstart, network/loss, sweeps/users and
     own_mechanism/own.
     """
     return {
@@ -54,12 +54,13 @@ def named(name: str, sweep: bool) -> Path | None:
 def find_scenario(name: str | Path, sweep: bool = False, folder: Path = Path()) -> Path:
     """The path of the scenario or sweep file that has a given name or path.
 
-    A path is taken as it is. For a name, a file <name>.toml in `folder` is preferred to the shipped file of this name.
+    A path is returned unchanged. For a name, the file <name>.toml in `folder` is preferred to the shipped file of this
+    name.
 
     Args:
         name: a path, such as mine.toml, or a name, such as quickstart or network/loss.
         sweep: look among the shipped sweeps first.
-        folder: where the files of the person who runs p2p-sim are; default: the current directory.
+        folder: where own files are; default: the current directory.
 
     Raises:
         InputError: `name` is no path, and no file has this name.
@@ -85,12 +86,12 @@ def find_scenario(name: str | Path, sweep: bool = False, folder: Path = Path()) 
 
 
 def is_shipped(path: Path) -> bool:
-    """Whether a file is one of those that come with p2p-sim."""
+    """Whether a file comes with p2p-sim."""
     return path in shipped().values()
 
 
 def lacking(path: Path) -> str:
-    """A message that names the plug-in that a shipped file needs, if this plug-in is not installed; else empty."""
+    """A message that names the missing plug-in of a shipped file; empty if no plug-in is missing."""
     if not (is_shipped(path) and path.is_relative_to(EXAMPLES)):
         return ""
     missing = sorted(name for name in {*plug_in_of(path.parent).values()} if not installed(name))
@@ -113,16 +114,16 @@ def installed(package: str) -> bool:
 
 @cache
 def plug_in_of(example: Path) -> dict[str, str]:
-    """The kinds that one example of a plug-in adds, such as kinds of mechanisms or learners by which scenarios choose
-    them, each with the name of the example's package. They are read from the file pyproject.toml in `example`, the
-    folder of this package.
+    """The kinds that an example of a plug-in adds, each with the name of the example's package. Scenarios choose
+    mechanisms or learners by such kinds. The kinds stand in the file pyproject.toml in `example`, the folder of the
+    package.
     """
     project = tomllib.loads((example / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return {kind: project["name"] for kinds in project.get("entry-points", {}).values() for kind in kinds}
 
 
 def _is_there(path: Path) -> bool:
-    """Whether a path names a file or a pipe; False for a name that no file can have."""
+    """Whether a path names a file or a pipe. False if no file can have this name."""
     try:
         return path.exists() and not path.is_dir()
     except (OSError, ValueError):

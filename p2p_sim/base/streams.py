@@ -1,12 +1,12 @@
-"""What makes a run the same everywhere: named, independent random streams from one seed, and one numerical thread.
+"""Runs are the same everywhere: named, independent random streams come from one seed, and computing uses one thread.
 
-A stream is addressed by (seed, replicate, purpose, shard, attempt). A replicate is one random repetition, the purpose
-is a text that says what the numbers are for, and a shard is a group of whole clusters that is simulated at once. An
-attempt is a further number, such as that of a repeated request. So a user's random numbers do not depend on the order
-of events, on faults or on other shards. Two mechanisms on the same replicate have the same users and the same network,
-and draw their noise from the same numbers. A further number, the noise salt, changes all streams except those that fix
-who the users are, who knows whom, and which roles users have. The random numbers are for simulation: they are not
-cryptographic noise and must not protect anyone's real label.
+A stream has the address (seed, replicate, purpose, shard, attempt). A replicate is one random repetition. The purpose
+is a text that says what the numbers are for. A shard is a group of whole clusters that is simulated at once. An attempt
+is a further number, such as the number of a repeated request. So a user's random numbers do not depend on the order of
+events, on faults or on other shards. Two mechanisms on the same replicate have the same users and the same network, and
+use the same numbers for noise. A further number, the noise salt, changes most streams. The salt does not change who the
+users are, who knows whom, and which roles users have. The random numbers are for simulation only: they are not
+cryptographic and must not protect anyone's real label.
 """
 
 import hashlib
@@ -23,15 +23,18 @@ from threadpoolctl import ThreadpoolController
 from p2p_sim.base.errors import InputError
 
 BLOCK = 65_536
-"""Number of users whose random numbers are drawn in one go. It is a constant of the model, because it fixes the order
-of draws."""
+"""Number of users whose random numbers are drawn in one go. Results depend on this constant: it fixes the order of
+random numbers.
+"""
 
 CACHED = 8_192
-"""How many random numbers are computed at a time, so that intermediate results stay in the cache. No random number
-depends on this constant."""
+"""How many random numbers are computed at a time. The cache then holds intermediate results. No random number depends
+on this constant.
+"""
 OF_THE_USERS = frozenset({"law", "population", "holdout", "clusters", "overlay"})
-"""Purposes that a noise salt leaves alone: who the users are and who knows whom. It also leaves alone all purposes that
-begin with "role-"."""
+"""Purposes for which a noise salt changes nothing: who the users are and who knows whom. The salt also changes no
+purpose that begins with "role-".
+"""
 GOLDEN = 0x9E3779B97F4A7C15
 """SplitMix64's step: 2**64 over the golden ratio, made odd."""
 
@@ -43,7 +46,8 @@ class Streams:
     Args:
         seed: root seed, a non-negative integer.
         replicate: index of the replicate, from 0.
-        noise_salt: 0 to 2**32 - 1; another salt changes all streams except those of `OF_THE_USERS` and of roles.
+        noise_salt: 0 to 2**32 - 1. Another salt changes all streams except the streams of users (`OF_THE_USERS`) and
+        roles.
         home: the default shard, for requests that name no shard.
     """
 
@@ -53,42 +57,42 @@ class Streams:
     home: int = 0
 
     def within(self, shard: int) -> "Streams":
-        """These random streams with another default shard: requests for a stream that name no shard get the stream of
-        `shard`. A shard is a group of whole clusters that is simulated at once.
+        """These random streams with `shard` as the default shard. Requests that name no shard get the stream of this
+        shard. A shard is a group of whole clusters that is simulated at once.
         """
         return replace(self, home=shard)
 
     def generator(self, purpose: str, shard: int | None = None, attempt: int = 0) -> np.random.Generator:
         """A fresh random generator at the start of the stream with this address. The same address always gives the same
-        numbers; different addresses give independent ones.
+        numbers. Different addresses give independent numbers.
 
         >>> one, two = Streams(1, 0).generator("flip"), Streams(1, 0).generator("flip")
         >>> bool(one.random() == two.random())
         True
 
         Args:
-            purpose: any text that says what the numbers are for. shard: number of the group of clusters for which
-            they are drawn; None: the default shard. attempt: a further number, such as that of a repeated request.
+            purpose: any text that says what the numbers are for. shard: number of the group of clusters for which they
+            are drawn; None: the default shard. attempt: a further number, such as the number of a repeated request.
         """
         return np.random.Generator(np.random.PCG64(self._sequence(purpose, shard, attempt)))
 
     def uniforms(self, purpose: str, shard: int | None = None, attempt: int = 0) -> "Uniforms":
-        """A stream of uniform numbers in [0, 1) that are looked up by index, in any order. The same arguments always
-        give the same numbers; different arguments give independent ones.
+        """A stream of uniform numbers in [0, 1). Each number is computed from its index, in any order. The same
+        arguments always give the same numbers. Different arguments give independent numbers.
 
         >>> numbers = Streams(1, 0).uniforms("retry")
         >>> bool(numbers.at(np.array([7]))[0] == numbers.at(np.arange(10))[7])
         True
 
         Args:
-            purpose: any text that says what the numbers are for. shard: number of the group of clusters for which
-            they are drawn; None: the default shard. attempt: a further number, such as that of a repeated request.
+            purpose: any text that says what the numbers are for. shard: number of the group of clusters for which they
+            are drawn; None: the default shard. attempt: a further number, such as the number of a repeated request.
         """
         [state] = self._sequence(purpose, shard, attempt).generate_state(1, np.uint64)
         return Uniforms(int(state))
 
     def integer_seed(self, purpose: str) -> int:
-        """A seed below 2**31, drawn from a purpose's stream, for libraries that take no generator (scikit-learn)."""
+        """A seed below 2**31 from a purpose's stream. Some libraries take no generator, such as scikit-learn."""
         return int(self.generator(purpose).integers(2**31))
 
     def _sequence(self, purpose: str, shard: int | None, attempt: int) -> np.random.SeedSequence:
@@ -104,9 +108,9 @@ NOISE = frozenset({"flip", "half"})
 
 
 class PublicStreams(Streams):
-    """The streams of a replicate that a protocol may use: all except those of noise and users.
+    """The streams of a replicate that a protocol may use: all except the streams of noise and users.
 
-    The class guards against accidents only, since code in the same process can read everything.
+    The class guards only against accidents, because code in the same process can read everything.
     """
 
     def _sequence(self, purpose: str, shard: int | None, attempt: int) -> np.random.SeedSequence:
@@ -116,20 +120,20 @@ class PublicStreams(Streams):
 
     @classmethod
     def of(cls, streams: Streams) -> "PublicStreams":
-        """The streams of the same replicate (seed and repetition) for a protocol of a plug-in, which must know neither
-        the noise on labels nor how the users were drawn. Requests for such a stream raise an InputError: "flip" and
-        "half" draw the noise, "law" and "population" the users with their labels, "holdout" the rows kept for tests,
-        "clusters" the grouping of users, and "overlay" who may ask whom.
+        """The streams of the same replicate (seed and repetition) for a plug-in's protocol. The protocol must know
+        neither the noise on labels nor how the users were drawn, so some purposes raise an InputError. "flip" and
+        "half" belong to the noise. "law" and "population" belong to the users with their labels. "holdout" is for the
+        rows kept for tests, "clusters" for the grouping of users, and "overlay" for who may ask whom.
         """
         return cls(streams.seed, streams.replicate, streams.noise_salt)
 
 
 @dataclass(frozen=True)
 class Uniforms:
-    """A stream of uniform numbers, each of which is computed from its index alone.
+    """A stream of uniform numbers, each computed from its index alone.
 
-    All streams lie on SplitMix64's single cycle of 2**64 states, at random places. If at most L numbers of each of S
-    streams are used, the probability that some two of the streams overlap is below S² L / 2**64.
+    All streams lie at random places on SplitMix64's single cycle of 2**64 states. If S streams use at most L numbers
+    each, the probability of any overlap is below S² L / 2**64.
 
     Args:
         state: the generator's state before number 0, 0 to 2**64 - 1.
@@ -144,15 +148,15 @@ class Uniforms:
         for start in range(0, flat.size, CACHED):
             words = splitmix64(self.state, flat[start : start + CACHED])
             words >>= np.uint64(11)
-            # below 2**53, and signed integers convert faster
+            # the words are below 2**53, and signed integers convert faster
             np.multiply(words.view(np.int64), 2.0**-53, out=out[start : start + CACHED])
         return out.reshape(np.shape(index))
 
 
 def splitmix64(state: int, index: NDArray[np.integer]) -> NDArray[np.uint64]:
-    """The outputs (m,) of SplitMix64 (Steele, Lea and Flood 2014), started at `state`, with these indices (m,), from 0.
+    """Outputs (m,) of SplitMix64 (Steele, Lea and Flood 2014) for the indices (m,), from 0. `state` is the start.
 
-    This generator adds a constant to its state and scrambles the sum, so any output can be computed alone.
+    The generator adds a constant to the state and scrambles the sum. So any output can be computed alone.
     """
     words = index.astype(np.uint64)
     words *= np.uint64(GOLDEN)
@@ -168,10 +172,10 @@ def splitmix64(state: int, index: NDArray[np.integer]) -> NDArray[np.uint64]:
 def bernoulli(rng: np.random.Generator, probability: float, size: int) -> NDArray[np.bool_]:
     """`size` independent bits, each True with `probability` in [0, 1], exact to 2**-69.
 
-    The probability is the threshold, below which a random number makes a bit True. A random 16-bit integer is compared
-    with the threshold's leading 16 bits. If the two are equal, a fresh 53-bit number is compared with the rest of the
-    threshold. This method is three times faster than comparing doubles. Unlike a comparison in single precision, it is
-    right for probabilities such as 1e-6.
+    A bit is True if a random number is below the probability, the threshold. A random 16-bit integer is compared with
+    the threshold's leading 16 bits. If both are equal, a fresh 53-bit number is compared with the rest of the
+    threshold. This is three times faster than comparing doubles. Single precision would be wrong for probabilities such
+    as 1e-6.
     """
     if not 0.0 <= probability <= 1.0:
         raise ValueError(f"probability = {probability}: must lie in [0, 1]")
@@ -192,15 +196,16 @@ def bernoulli(rng: np.random.Generator, probability: float, size: int) -> NDArra
 
 
 _libraries = lru_cache(maxsize=1)(lambda modules: ThreadpoolController())
-"""A cache of this process's numerical libraries. The process is searched for them again when the argument, the number
-of imported modules, has changed. The search takes milliseconds, a good part of the time of a small replicate.
+"""A cache of this process's numerical libraries. The argument is the number of imported modules. If this number has
+changed, the process is searched for libraries again. This search takes milliseconds, a good part of a small replicate's
+time.
 """
 
 
 def one_thread() -> AbstractContextManager[Any]:
-    """A context in which every numerical library that is already loaded computes with one thread.
+    """A context in which every numerical library that is already loaded uses one thread.
 
-    With more threads, k-means and logistic regression differ in their last bits.
+    With more threads, k-means and logistic regression differ in the last bits of their results.
     """
     context: AbstractContextManager[Any] = _libraries(len(sys.modules)).limit(limits=1)
     return context

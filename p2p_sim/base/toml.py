@@ -1,4 +1,4 @@
-"""Nested tables of TOML: reads them from files and texts, and sets their dotted keys for `--set` and for sweeps."""
+"""Nested tables of TOML: reading from files and texts, and setting of dotted keys for `--set` and for sweeps."""
 
 import copy
 import re
@@ -33,8 +33,8 @@ def parsed(text: str) -> dict[str, Any]:
     """The nested tables of a TOML text, as dictionaries and lists.
 
     Raises:
-        ValueError: the text is not valid TOML, has a whole number beyond 64 bits, or is nested more than 40 levels
-        deep (`DEEPEST`), the outermost table and the innermost value included.
+        ValueError: the text is not valid TOML, has a whole number beyond 64 bits, or has more than 40 levels
+        (`DEEPEST`). The outermost table and the innermost value are levels too.
     """
     deep = f"nested more than {DEEPEST} levels"
     try:
@@ -58,10 +58,10 @@ EITHER = (
     "mechanism.noise_multiplier",
     "mechanism.randomizer.epsilon",
 )
-"""Keys that exclude each other: a scenario has only one of them."""
+"""Keys that exclude each other: a scenario has only one of these."""
 WORD = re.compile(r"[^\W\d][\w./-]{0,250}")
-"""Pattern of a text that needs no quotes, such as a name or a path: it begins with a letter or "_"; digits and "./-"
-may follow, too.
+"""Pattern of a text that needs no quotes, such as a name or a path. The first character is a letter or "_". Later
+characters may also be digits, ".", "/" and "-".
 """
 
 
@@ -69,8 +69,8 @@ def parse_overrides(overrides: Iterable[str]) -> list[tuple[str, Any]]:
     """The keys and values of several texts "dotted.key=value".
 
     Raises:
-        InputError: a text has no key or no usable value, or two texts set keys that exclude each other because each
-        fixes the amount of noise.
+        InputError: a text has no key or no usable value, or two texts set keys that exclude each other. Each of these
+        keys fixes the amount of noise.
     """
     changes = [parse_override(override) for override in overrides]
     check_either(changes)
@@ -79,12 +79,12 @@ def parse_overrides(overrides: Iterable[str]) -> list[tuple[str, Any]]:
 
 def check_either(changes: Iterable[tuple[str, Any]], option: str = "--set ") -> None:
     """Raise InputError if changes of a scenario set two keys of which a scenario may have only one. Without this check,
-    the later change would win silently. There are four such keys, each of which fixes the amount of noise:
+    the later change would win silently. Four keys exclude each other, because each fixes the amount of noise:
     mechanism.target_epsilon, mechanism.flip_prob, mechanism.noise_multiplier and mechanism.randomizer.epsilon.
 
     Args:
-        changes: dotted keys and their values; a value may be a table with such keys. option: the text before each
-        key in the message.
+        changes: dotted keys and their values; a value may be a table with such keys. option: the text before each key
+        in the message.
     """
     changes = list(changes)
     present = [name for name in EITHER if any(_sets(name, key, value) for key, value in changes)]
@@ -95,7 +95,7 @@ def check_either(changes: Iterable[tuple[str, Any]], option: str = "--set ") -> 
 
 
 def _sets(wanted: str, key: str, value: Any) -> bool:
-    """Whether setting the dotted key `key` to `value` also sets the dotted key `wanted`: the two keys are the same, or
+    """Whether setting the dotted key `key` to `value` also sets the dotted key `wanted`. Either both keys are equal, or
     `value` is a table that contains the rest of `wanted`. For example, setting mechanism to {flip_prob = 0.1} sets
     mechanism.flip_prob.
     """
@@ -113,14 +113,14 @@ def parse_override(override: str) -> tuple[str, Any]:
     word.
 
     Raises:
-        InputError: the text has no key or no "=", or its value is neither a TOML value nor a bare word; the message
+        InputError: the text has no key or no "=", or the value is neither a TOML value nor a bare word. The message
         says to put text in quotes.
     """
     key, equals, text = override.partition("=")
     key = key.strip()
     if not equals or not key:
         raise InputError(f"--set {override}: must read key=value, such as mechanism.flip_prob=0.2")
-    # the text is read as a document with one key; a line break in it would add a second key, which is refused below
+    # The text is read as a document with one key. A line break would add a second key, which is refused below.
     try:
         value = parsed(f"value = {text.strip()}")
     except ValueError:
@@ -136,11 +136,11 @@ def parse_override(override: str) -> tuple[str, Any]:
 
 
 def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key, such as "mechanism.flip_prob", in nested tables, in place; missing tables are made.
+    """Set a dotted key, such as "mechanism.flip_prob", in nested tables, in place. Missing tables are made.
 
-    The key `kind` chooses what a table describes: if the last part of `key` is `kind` and the value is new, the table's
-    other keys are removed. Four keys each fix the amount of noise: mechanism.target_epsilon, mechanism.flip_prob,
-    mechanism.noise_multiplier and mechanism.randomizer.epsilon. Setting one of them removes the other three.
+    The key `kind` chooses what a table describes. Setting `kind` to a new value removes the table's other keys. Four
+    keys each fix the amount of noise: mechanism.target_epsilon, mechanism.flip_prob, mechanism.noise_multiplier and
+    mechanism.randomizer.epsilon. Setting one of the four removes the other three.
 
     Raises:
         InputError: a part of the key before the last part names no table.
@@ -154,7 +154,7 @@ def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
             raise InputError(f"{key}: {parent} is not a table")
     if last == "kind" and tree.get("kind") != value:
         tree.clear()
-    tree[last] = copy.deepcopy(value)  # a copy, since a later key may change it
+    tree[last] = copy.deepcopy(value)  # a copy, because a later key may change the value
 
 
 def value_at(tree: Any, key: str) -> Any:

@@ -1,4 +1,4 @@
-"""Writes files as a whole or not at all, and files of JSON lines that a full disk or a killed run cannot spoil."""
+"""Writes files whole or not at all, and JSON lines that a full disk or a killed run cannot spoil."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def no_directory(path: Path) -> str:
 
 @contextmanager
 def writing(where: Path) -> Iterator[None]:
-    """A context that turns an OSError, such as of a full disk, into a RunFailed of one line with the path `where`."""
+    """A context that turns an OSError, such as a full disk, into a RunFailed of one line with the path `where`."""
     try:
         yield
     except OSError as error:
@@ -36,8 +36,8 @@ def writing(where: Path) -> Iterator[None]:
 
 @contextmanager
 def directory_made(directory: Path) -> Iterator[None]:
-    """A context that makes a directory and its missing parents. If the work in the context fails, those of the new
-    directories that are empty are removed.
+    """A context that makes a directory and its missing parents. If the work fails, the empty new directories are
+    removed.
 
     Raises:
         OSError: the directory cannot be made.
@@ -54,14 +54,14 @@ def directory_made(directory: Path) -> Iterator[None]:
 
 
 def partial_of(path: Path) -> Path:
-    """The temporary path at which a file is written before it replaces `path`; a killed run may leave this file."""
+    """The temporary path at which a file is written before it replaces `path`. A killed run may leave this file."""
     return path.with_name(f".{path.stem}.partial{path.suffix}")
 
 
 @contextmanager
 def in_place_of(path: Path) -> Iterator[Path]:
-    """A context with a temporary path. The file there replaces `path` if the work in the context succeeds; otherwise
-    that file is removed.
+    """A context with a temporary path. If the work succeeds, the file at this path replaces `path`. Otherwise this file
+    is removed.
     """
     partial = partial_of(path)
     try:
@@ -80,7 +80,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def append_jsonl(path: Path, records: Sequence[Mapping[str, Any]], sync: bool = True) -> None:
-    """Append records to a file of JSON lines, each whole or not at all; with `sync`, wait until they are on disk."""
+    """Append records to a file of JSON lines, each record whole or not at all. With `sync`, wait for the disk."""
     try:
         with path.open("a", encoding="utf-8") as file:
             file.write("".join(json.dumps(record) + "\n" for record in records))

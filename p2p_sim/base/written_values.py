@@ -11,12 +11,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMULA = re.compile(r"[=+@＝＋－＠'\t\r\n]|-(?!\d+(\.\d+)?(e[-+]?\d+)?$)", re.IGNORECASE)
-"""Matches a text that spreadsheets may run as a formula, and a text that begins with an apostrophe. It does not match a
-negative number."""
+"""Matches a text that spreadsheets may run as a formula, and a text that begins with an apostrophe. A negative number
+does not match.
+"""
 
 
 def four_digits(value: float, up: bool) -> float:
-    """A bound rounded to four significant digits: upwards if `up`, as upper bounds need it, else downwards.
+    """A bound rounded to four significant digits. An upper bound is rounded upwards (`up`), a lower bound downwards.
 
     >>> four_digits(0.74211, up=True), four_digits(0.74219, up=False)
     (0.7422, 0.7421)
@@ -27,7 +28,7 @@ def four_digits(value: float, up: bool) -> float:
 
 
 def bound_text(value: float, up: bool) -> str:
-    """A bound as a text of four significant digits, rounded upwards if `up`, as upper bounds need it, else downwards.
+    """A bound as a text of four significant digits. An upper bound is rounded upwards (`up`), a lower bound downwards.
 
     >>> bound_text(0.5, True), bound_text(float("inf"), True)
     ('0.5', '∞')
@@ -61,8 +62,8 @@ def card(title: str, lines: Iterable[tuple[str, str]], notes: Iterable[str] = ()
 
 
 def as_text(cell: object) -> object:
-    """A cell as it is written to a CSV file: a text that spreadsheets could run as a formula gets an apostrophe in
-    front. Readers of the file have to remove it.
+    """A cell as it is written to a CSV file. A text that spreadsheets could run as a formula gets an apostrophe in
+    front. Readers of the file have to remove the apostrophe.
 
     >>> [as_text(cell) for cell in ("=1+1", "-x", "'a", "-0.5", -0.5, "a-b")]
     ["'=1+1", "'-x", "''a", '-0.5', -0.5, 'a-b']
@@ -71,8 +72,8 @@ def as_text(cell: object) -> object:
 
 
 def without_formulas(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """The table as it is written to a CSV file: the name of a column, or a text in a cell, gets an apostrophe in front
-    if a spreadsheet could run it as a formula.
+    """The table as it is written to a CSV file. A text that a spreadsheet could run as a formula gets an apostrophe in
+    front, in column names and cells.
     """
     import pandas as pd
     from pandas.api.types import is_numeric_dtype
@@ -82,7 +83,7 @@ def without_formulas(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def finite(value: Any) -> Any:
-    """A value as it is written to JSON: at any depth, NumPy's numbers become Python's, infinities become "inf" and
+    """A value as it is written to JSON. At any depth, NumPy's numbers become Python's, infinities become "inf" and
     "-inf", and NaN becomes None.
     """
     import numpy as np  # here, so that `p2p-sim --help` does not load it

@@ -1,1 +1,1 @@
-"""The commands: they parse and print; everything else happens in the packages below."""
+"""The commands parse options and print results; other packages do all other work."""

@@ -1,5 +1,5 @@
-"""The executors of runs, sweeps and searches. An executor is an object that does this work; a command's options choose
-it.
+"""Executors of runs, sweeps and searches. An executor is the object that does this work. A command's options choose the
+executor.
 """
 
 import os
@@ -12,14 +12,14 @@ from p2p_sim.sweeps import Executor, LocalProcesses, Serial, SweepPlan, at_a_tim
 
 
 def for_run(scenario: Scenario, workers: int | None, split: str | None, dask: str | None = None) -> Executor:
-    """The object that runs a scenario's replicates (its independent random repetitions): in this process, in several
-    processes of this machine, or on a Dask cluster.
+    """The executor of a scenario's replicates (its random repetitions): this process, several local processes, or a
+    Dask cluster.
 
     Args:
         scenario: what runs. workers: number of local processes; None: one for each core, but no more at a time than
-        memory allows. split: "shards", if the processes share the work of each replicate, each taking groups of whole
-        clusters; None: each works on replicates of its own. dask: address, or scheduler's file, of a Dask cluster;
-        None: this machine.
+        memory allows. split: "shards": the processes share the work of each replicate, in groups of whole clusters;
+        None: each process works on its own replicates. dask: address, or scheduler's file, of a Dask cluster; None:
+        this machine.
 
     Raises:
         InputError: a value is out of its range, or the options do not go together.
@@ -33,13 +33,13 @@ def for_run(scenario: Scenario, workers: int | None, split: str | None, dask: st
 
 
 def for_sweep(plan: SweepPlan, workers: int | None, dask: str | None, split: str | None) -> Executor:
-    """The object that runs all replicates (random repetitions) of a sweep: in this process, in several processes of
-    this machine, or on a Dask cluster.
+    """The executor of all replicates (random repetitions) of a sweep: this process, several local processes, or a Dask
+    cluster.
 
     Args:
-        plan: the sweep. workers: number of local processes; None: one per core. dask: address, or scheduler's file,
-        of a Dask cluster; None: this machine. split: "shards", if the workers share the work of each replicate, each
-        taking groups of whole clusters; None: each works on replicates of its own.
+        plan: the sweep. workers: number of local processes; None: one per core. dask: address, or scheduler's file, of
+        a Dask cluster; None: this machine. split: "shards": the workers share the work of each replicate, in groups of
+        whole clusters; None: each worker works on its own replicates.
 
     Raises:
         InputError: a value is out of its range, or the options do not go together.
@@ -50,9 +50,9 @@ def for_sweep(plan: SweepPlan, workers: int | None, dask: str | None, split: str
 
 
 def _check(workers: int | None, split: str | None, dask: str | None) -> None:
-    """Raise InputError if the values of the options --workers, --split and --dask cannot be used: a number of workers
-    outside 1 to 1024, a number of workers together with a Dask cluster, or another way to split than "shards". A value
-    is None if its option is not given.
+    """Raise InputError if the values of the options --workers, --split and --dask cannot be used. The number of workers
+    must lie in 1 to 1024, and a Dask cluster excludes this option. The only way to split is "shards". A value is None
+    if its option is not given.
     """
     if workers is not None and dask is not None:
         raise InputError(f"--workers {workers}: does not go with --dask, whose cluster sets the number of workers")

@@ -1,4 +1,4 @@
-"""The command line: its commands parse options and print results; the other packages do the work."""
+"""The command line: commands parse options and print results, and the other packages do the work."""
 
 import atexit
 import gc
@@ -103,7 +103,7 @@ def run(
     chosen = load(scenario, overrides, engine)
     from p2p_sim.base import progress_shown
 
-    # progress is shown before the libraries of a run load
+    # show progress before the libraries of a run load
     with interruptible(), progress_shown(chosen.name, "replicates", chosen.replicates, quiet=quiet) as report:
         from p2p_sim.cli.executors import for_run
         from p2p_sim.sweeps import run_point
@@ -124,9 +124,9 @@ def run(
 def _exports(
     scenario: "Scenario", export: Path | None, transcript: Path | None
 ) -> dict[Path, "Callable[[Scenario, Path, Path | None], int]"]:
-    """For each file that the options of `p2p-sim run` name, the function that writes it. The function takes the
-    scenario, the file's path and the directory of data files (None: not named), and returns the number of rows that it
-    wrote.
+    """For each file that the options of `p2p-sim run` name, the function that writes this file. The function takes the
+    scenario, the file's path and the directory of data files (None: not named). The function returns the number of rows
+    that it wrote.
 
     Args:
         scenario: what runs. export: file for the labels that the learner receives; None: none. transcript: file for
@@ -139,7 +139,7 @@ def _exports(
         return {}
     from p2p_sim.results import release_export
 
-    # the paths are checked first; then it is checked whether the scenario has what would be written
+    # check the paths first, then whether the scenario has anything to write
     exports: dict[Path, Callable[[Scenario, Path, Path | None], int]] = {}
     for option, path, write in (
         ("--export", export, release_export.export_release),
@@ -159,7 +159,7 @@ def _exports(
     return exports
 
 
-# the help lists commands in the order in which they are added
+# the help lists commands in this order
 for command in (new, sweep, tune, plot, compare, report, explore, scenarios, data, cite):
     app.command()(command)
 
@@ -235,7 +235,7 @@ def network(
     from p2p_sim.replicate import check, directory_of, draw, observe, record
     from p2p_sim.results import NETWORK
 
-    # the options are checked before the replicate runs
+    # check the options before the replicate runs
     check_data_dir(data_dir)
     chosen = load(scenario, overrides, None)
     directory = out or directory_of(chosen, data_dir) / NETWORK
@@ -282,9 +282,9 @@ def check_bounds(
 
 
 def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> list[str]:
-    """Lines about a valid scenario or sweep file. The first has the hash that identifies the scenario or, for a sweep,
-    the number of its points (combinations of values). Remarks follow on tables of the person who runs the command.
-    Warnings about the file go to standard error.
+    """Lines about a valid scenario or sweep file. For a scenario, the first line has the identifying hash. For a sweep,
+    it has the number of points (combinations of values). Remarks on own tables (not shipped ones) follow. Warnings
+    about the file go to standard error.
 
     Args:
         file: path or name of the file. overrides: texts KEY=VALUE that change keys; None: no changes. data_dir:
@@ -299,8 +299,7 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
     from p2p_sim.sweeps import load_sweep
 
     file = located(file)
-    # advice is given for replicates whose table belongs to the person who runs the command, or whose mechanism is a
-    # plug-in's, not for shipped ones
+    # advice is given on own tables and on mechanisms of plug-ins, not on shipped ones
     if "axes" not in read_toml(file):
         replicate = Replicate(load(file, overrides, None), data_dir=data_dir)
         uncommon = replicate.scenario.population.own or replicate.scenario.mechanism_claimed_by
@@ -315,7 +314,7 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
 
 
 def _failure(error: Exception) -> str | None:
-    """The reason for a failed run in one line; None for a fault of the simulator, which ends in a traceback."""
+    """The reason for a failed run in one line. None for a fault of the simulator, which ends in a traceback."""
     from p2p_sim.base import plug_in_failure
 
     if isinstance(error, RunFailed):
@@ -327,8 +326,10 @@ def _failure(error: Exception) -> str | None:
 
 
 def main() -> None:
-    """Run the command line. Bad input ends with one line and exit status 2, a failed run with one line and status 1."""
-    atexit.register(gc.freeze)  # spares the end of the process a useless search for garbage
+    """Run the command line. Bad input ends with one line and exit status 2. A failed run ends with one line and exit
+    status 1.
+    """
+    atexit.register(gc.freeze)  # without this, the process ends with a useless search for garbage
     usage_error: type[Exception] = typer.BadParameter.__bases__[0]  # typer offers no name for this class
     try:
         with warnings.catch_warnings():
@@ -338,7 +339,7 @@ def main() -> None:
             status = app(prog_name="p2p-sim", standalone_mode=False)
     except (InputError, usage_error) as error:
         text = error.format_message() if hasattr(error, "format_message") else str(error)
-        if text:  # empty if the help has just been printed
+        if text:  # the text is empty after a printed help
             print(f"p2p-sim: {text}", file=sys.stderr)
         sys.exit(2)
     except Exception as error:

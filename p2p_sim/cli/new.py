@@ -1,6 +1,4 @@
-"""The command that writes a first scenario file: a copy of an existing scenario, or a scenario for somebody's own
-table.
-"""
+"""The command that writes a first scenario file: a copy of a scenario, or a scenario for somebody's own table."""
 
 import json
 import math
@@ -54,7 +52,7 @@ def new(
     from p2p_sim.cli.printing.numbers import say
     from p2p_sim.replicate import default_directory
 
-    # options for a copy of a scenario do not mix with options for a scenario of a table
+    # a scenario is either a copy or made for a table: the options do not mix
     if data is None:
         if label is not None:
             raise InputError(f"--label {label}: names a column of a table; give the table with --data FILE")
@@ -93,7 +91,7 @@ COMMENTS = {
     "standardise": "numbers get mean 0 and standard deviation 1",
     "proposed": "the keys above were chosen by looking at the rows",
 }
-"""The comment that the new file has beside each key of a population of kind "table"."""
+"""The comment beside each key in the new file, for a population of kind "table"."""
 TABLE = """\
 # {data}: what does a learner get from exchanged labels, and what does it find out about any one user?
 name = "{name}"
@@ -121,17 +119,17 @@ kind = "logistic_regression"
 delta = {delta:<23}# far below 1/(number of users)
 """
 MOST_CLUSTERS = 100
-"""The largest number of clusters that is proposed. It matters if there are more than 10,000 users: then larger clusters
-lower ε, and cost little accuracy."""
+"""The largest number of clusters proposed; it applies above 10,000 users. Then larger clusters lower ε, and cost little
+accuracy.
+"""
 
 
 @dataclass(frozen=True)
 class NewScenario:
     """A scenario file that was written.
 
-    notes: lines on what the file was made from. identity: the hash of the scenario, if it was made for a table; None
-    for a copy. loss: advice on the columns that are left out, if more columns are left out than used as features; else
-    empty.
+    notes: lines on what the file was made from. identity: the hash of a scenario for a table; None for a copy. loss:
+    advice on the columns that are left out, if these are more than the features; else empty.
     """
 
     path: Path
@@ -147,11 +145,11 @@ def copied(name: str, start: str) -> NewScenario:
         name: name of the new scenario. start: a shipped scenario's name, or a file.
 
     Raises:
-        InputError: `start` cannot be copied, or a file would be overwritten; nothing is written then.
+        InputError: `start` cannot be copied, or a file would be overwritten. Then nothing is written.
     """
     from p2p_sim.scenario import Scenario
 
-    # the first line of the text that sets a name gets the new name
+    # replace the first line that sets a name
     path, source = _target(name), find_scenario(start)
     text, tree = source.read_text(encoding="utf-8"), read_toml(source)
     if "axes" in tree:
@@ -160,7 +158,7 @@ def copied(name: str, start: str) -> NewScenario:
     if not count:
         raise InputError(f"--from {start}: has no line that begins with name =")
     Scenario.from_tree(parsed(text), source.parent)
-    # files that the scenario names by relative paths are copied too; those with absolute paths stay where they are
+    # Copy the files that the scenario names by relative paths. Files with absolute paths stay where they are.
     files = {Path(named): source.parent / named for named in _paths(tree)}
     files = {into: old for into, old in files.items() if not into.is_absolute() and old.is_file()}
     for into in files:
@@ -174,14 +172,14 @@ def copied(name: str, start: str) -> NewScenario:
 
 
 def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, str] | None = None) -> NewScenario:
-    """Write a scenario for a table, which the person who runs the command owns, to the current directory.
+    """Write a scenario for somebody's own table to the current directory.
 
     Args:
         name: name of the scenario. data: the table. label: the column of labels. stated: the values of "separator",
-        "decimal", "thousands" and "encoding", as far as the person who runs the command gave them.
+        "decimal", "thousands" and "encoding" that were given as options.
 
     Raises:
-        InputError: the table cannot be used, or NAME.toml exists; nothing is written then.
+        InputError: the table cannot be used, or NAME.toml exists. Then nothing is written.
     """
     from p2p_sim.population import look_at
     from p2p_sim.replicate import Replicate, examined
@@ -208,13 +206,13 @@ def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, st
 
 
 def proposed(rows: int) -> tuple[int, int]:
-    """How many clusters are proposed for a table, and for how many users: √users clusters, at most 100.
+    """The proposed number of clusters for a table, and the number of users. There are √users clusters, but at most 100.
 
-    With √users clusters, a cluster has approximately as many users as there are clusters. The labels are not used, so
-    the proposal costs no privacy.
+    With √users clusters, a cluster has approximately as many users as there are clusters. The proposal does not use the
+    labels, so it costs no privacy.
 
     Args:
-        rows: number of rows with a label; 80% of them are users, the others are held out.
+        rows: number of rows with a label. 80% of these are users; the others are held out.
     """
     users = max(2, round(0.8 * rows))
     return min(MOST_CLUSTERS, math.isqrt(users)), users
@@ -230,14 +228,14 @@ def _text(name: str, data: Path, label: str, survey: "Look") -> str:
 
 
 def _toml(value: Any) -> str:
-    """A value as TOML writes it. Texts, numbers, truth values and lists look as in JSON."""
+    """A value in TOML's notation. Texts, numbers, truth values and lists have the same notation in JSON."""
     if isinstance(value, dict):  # an inline table
         return f"{{ {', '.join(f'{_toml(key)} = {_toml(item)}' for key, item in value.items())} }}"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _target(name: str) -> Path:
-    """The path of a new scenario, NAME.toml in the current directory.
+    """The path of a new scenario: NAME.toml in the current directory.
 
     Raises:
         InputError: the name cannot be used, or the file exists.

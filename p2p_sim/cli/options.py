@@ -1,4 +1,4 @@
-"""Parts that several commands share: the layout of the help, options, checks of files, the end of a stopped command."""
+"""Parts that several commands share: the help's layout, options, checks of files, and the end of a stopped command."""
 
 import os
 import sys
@@ -16,14 +16,14 @@ from p2p_sim.base import InputError, no_directory
 
 
 class Command(TyperCommand):
-    """A command. The paragraph of its help that begins with "Example: " is shown as lines for a shell."""
+    """A command. The help shows the paragraph that begins with "Example: " as lines for a shell."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The pieces of the usage line, with the arguments' names without braces. ctx: Click's context of the call."""
+        """The pieces of the usage line. Arguments have their names without braces. ctx: Click's context of the call."""
         return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """Write the command's description and, as lines for a shell, its example.
+        """Write the command's description, and the example as lines for a shell.
 
         Args:
             ctx: Click's context of the call, not used here. formatter: Click's writer of the help text.
@@ -38,13 +38,12 @@ class Command(TyperCommand):
                     formatter.write(f"  {line}\n")
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write two lists with descriptions: the arguments, each by its name, and the options, each with the name of
-        the value that it takes.
+        """Write the arguments and the options as two lists with descriptions. An option also has the name of its value.
 
         Args:
             ctx: Click's context of the call. formatter: Click's writer of the help text.
         """
-        # a help record has an argument's name (metavar) twice, so the name is taken from the parameter
+        # a help record has an argument's name (metavar) twice, so the parameter gives the name
         parts: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
@@ -59,10 +58,10 @@ class Command(TyperCommand):
 
 
 class Commands(TyperGroup):
-    """The group of all commands; its help shows each with the whole first sentence of the command's own help."""
+    """The group of all commands. The group's help shows the first paragraph of each command's own help."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the list of all commands that are not hidden, each with the first sentence of its help.
+        """Write the list of all commands that are not hidden, each with the first paragraph of its help.
 
         Args:
             ctx: Click's context of the call, not used here. formatter: Click's writer of the help text.
@@ -73,13 +72,13 @@ class Commands(TyperGroup):
 
 
 class App(typer.Typer):
-    """The command line; every command is a `Command`."""
+    """The command line, in which every command is a `Command`."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(cls=Commands, rich_markup_mode=None, **settings)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
-        """A decorator that registers a function as a command whose help shows its example as lines for a shell.
+        """A decorator that makes a function a command, whose help shows the example as lines for a shell.
 
         name: the command's name; None: the function's name.
         """
@@ -96,7 +95,7 @@ def first_sentence(text: str) -> str:
 
 
 def shell_lines(command: str, width: int) -> list[str]:
-    """A command broken into lines of at most `width` columns, which a shell reads as one command.
+    """A command broken into lines of at most `width` columns. A shell reads these lines as one command.
 
     >>> shell_lines("p2p-sim run one.toml --set seed=2", 22)
     ['p2p-sim run one.toml \\\\', '    --set seed=2']
@@ -106,8 +105,8 @@ def shell_lines(command: str, width: int) -> list[str]:
 
 
 def _version(wanted: bool) -> None:
-    """If `wanted`, which the option --version sets, print the versions of p2p-sim, Python and NumPy, and end the
-    command without an error.
+    """If `wanted`, print the versions of p2p-sim, Python and NumPy, and end the command without an error. The option
+    --version sets `wanted`.
     """
     if wanted:
         from p2p_sim.base import versions
@@ -138,11 +137,11 @@ ResultsDir = Annotated[
 
 
 class Note(UserWarning):
-    """A warning that is printed as it stands, without the word "warning"."""
+    """A warning that is printed without the word "warning"."""
 
 
 def _hush(quiet: bool) -> bool:
-    """The value of the option --quiet; if it is set, warnings are switched off for the rest of the command."""
+    """The value of the option --quiet. The option switches warnings off for the rest of the command."""
     if quiet:
         warnings.simplefilter("ignore")  # `main` restores the filters at its end
     return quiet
@@ -172,7 +171,7 @@ Quiet = Annotated[
 
 
 def one_of(*names: str) -> Callable[[], list[str]]:
-    """A function that returns a list of the given names. The shell offers them when it completes an option."""
+    """A function that returns a list of the given names. The shell offers these names when it completes an option."""
     return lambda: list(names)
 
 
@@ -187,7 +186,7 @@ FIGURES = (".png", ".pdf", ".svg")
 
 
 def check_file(option: str, path: Path | None, endings: tuple[str, ...]) -> None:
-    """Raise InputError if a file for an option's output has an ending that is not allowed, or cannot be written.
+    """Raise InputError if an output file has an ending that is not allowed, or cannot be written.
 
     option: the option's name, for messages. path: the file; None is allowed. endings: the allowed endings, such as
     ".png".

@@ -46,7 +46,7 @@ def sweep(
     Example: p2p-sim sweep privacy-utility --workers 2
     """
     check_data_dir(data_dir)
-    where = located(file, sweep=True)  # it may print a note on the path, so it comes before slow imports
+    where = located(file, sweep=True)  # this may print a note, so it comes before slow imports
     from p2p_sim.cli.executors import for_sweep
     from p2p_sim.cli.printing.sweep_progress import print_plan, print_sweep, print_sweep_json, progress
     from p2p_sim.replicate import default_directory
@@ -54,7 +54,7 @@ def sweep(
     from p2p_sim.sweeps import load_sweep
     from p2p_sim.sweeps.run_sweep import run_sweep
 
-    # plan: which points and replicates there are, and which of them are on disk already
+    # the plan lists all points and replicates, and says which are on disk already
     plan = load_sweep(where, overrides or (), data_dir)
     directory = out or default_directory(plan.name, plan.sweep_identity)
     executor = for_sweep(plan, workers, dask, split)
@@ -136,7 +136,7 @@ def tune(
     space = None if search is None else read_search(search)
     tuning = make_tuning(chosen, Goal(goal, epsilon, accuracy), space, look, data_dir)
     executor = for_run(chosen, workers, None, dask)
-    # a curator's search looks at labels: its ε covers this, and its number of trials is drawn at random
+    # A curator's search looks at labels. The ε covers this, and the number of trials is random.
     search_with = tune_privately if look == "curator" else run_search
     with interruptible(), progress_shown(chosen.name, "trials", trials, quiet=quiet) as report:
         tuned = search_with(tuning, trials, out, executor, report=report)

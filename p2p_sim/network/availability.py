@@ -21,16 +21,15 @@ KEY = "network.availability"
 MOST_OF_USER = 10_000
 """Largest number of online periods drawn for one user."""
 MOST_OF_SHARD = 50_000_000
-"""Largest number of online periods drawn for one shard (a group of whole clusters); these take approximately 4 GB."""
+"""Largest number of online periods drawn for one shard (a group of whole clusters); 50 million take about 4 GB."""
 
 
 @dataclass(frozen=True)
 class Availability:
     """The times at which each of m users is online: periods [begin, end), in seconds.
 
-    A user's periods ascend and neither overlap nor touch, so she is offline at the end of each period. `online` and
-    `next_online` take an array of users (numbered from 0) and an array of times of the same shape; a user's time is the
-    one at her position.
+    The periods of a user ascend and neither overlap nor touch. So a user is offline at the end of each period. The
+    methods `online` and `next_online` take two arrays of the same shape: users, numbered from 0, and times.
 
     indptr: (m+1,); user i has the periods indptr[i]..indptr[i+1]-1. begin, end: (P,) beginnings and ends of the P
     periods of all users; an end may be infinite.
@@ -42,8 +41,7 @@ class Availability:
 
     @staticmethod
     def of(user: Users, begin: Floats, end: Floats, num_users: int) -> "Availability":
-        """The availability of users from P given periods, which are sorted by user and beginning; `user`, `begin` and
-        `end` are (P,).
+        """The availability of users from P periods (user, begin, end): arrays (P,), sorted by user and beginning.
 
         Empty periods are dropped, and periods that touch are joined.
         """
@@ -56,12 +54,12 @@ class Availability:
         return Availability(np.concatenate([[0], np.cumsum(counts)]), begin[opens], end[closes])
 
     def online(self, users: Users, times: Floats) -> Bools:
-        """Whether each user is online at her time."""
+        """Whether user users[j] is online at the time times[j], for each j."""
         begin = self._at(self.begin, users, self._period(users, times))
         return (begin <= times) & (begin < np.inf)
 
     def next_online(self, users: Users, times: Floats) -> Floats:
-        """For each user, the first moment at or after her time at which she is online; inf if there is none."""
+        """For each j, the first moment from times[j] on at which user users[j] is online; inf if there is none."""
         return np.maximum(self._at(self.begin, users, self._period(users, times)), times)
 
     def count_online(self, first: int, last: int, times: Floats) -> NDArray[np.int64]:
@@ -71,19 +69,16 @@ class Availability:
         return np.asarray(begun - np.searchsorted(np.sort(self.end[part]), times, side="right"))
 
     def take(self, users: Users) -> "Availability":
-        """The availability of some users (k,), numbered anew by their positions in `users`; a user may occur
-        repeatedly.
-        """
+        """The availability of some users (k,), renumbered in the order of `users`; a user may occur repeatedly."""
         counts = np.diff(self.indptr)[users]
         indptr = np.concatenate([[0], np.cumsum(counts)])
         period = np.arange(indptr[-1]) + np.repeat(self.indptr[users] - indptr[:-1], counts)
         return Availability(indptr, self.begin[period], self.end[period])
 
     def _period(self, users: Users, times: Floats) -> NDArray[np.int64]:
-        """For each user, the index (in `begin` and `end`) of her first online period that ends after her time.
+        """For each j, the index (in `begin` and `end`) of the first period of user users[j] that ends after times[j].
 
-        If there is no such period, the result is the index after the user's last period, which is the first index of
-        the next user's periods.
+        If there is no such period, the result is the index after the user's last period.
         """
         # a binary search for all users at once
         low, high = self.indptr[users], self.indptr[users + 1]
@@ -95,11 +90,11 @@ class Availability:
         return low
 
     def _at(self, values: Floats, users: Users, period: NDArray[np.int64]) -> Floats:
-        """For each user, the entry of `values` at the given period; infinite if the period is not hers.
+        """For each user, the entry of `values` at the index `period`; infinite after the user's last period.
 
         Args:
-            values: (P,) one number for each of the P online periods of all users. users: numbers of users. period:
-            index of a period for each of these users; the index after a user's last period stands for no period.
+            values: (P,) one number for each online period. users: numbers of users. period: an index for each of these
+            users.
         """
         out = np.full(period.shape, np.inf)
         exists = period < self.indptr[users + 1]
@@ -111,40 +106,36 @@ class AvailabilityLaw(Protocol):
     """A law from which users' online periods are drawn."""
 
     def draw(self, shard: Shard, streams: Streams, horizon_s: float) -> Availability | None:
-        """Draw the online periods of a shard's users (a shard is a group of whole clusters) from the shard's own random
-        streams. None: everyone is always online.
+        """Draw the online periods of a shard's users (a shard is a group of whole clusters); None: all are always
+        online.
 
         Args:
-            shard: the users. streams: the replicate's random streams. horizon_s: finite time, seconds, until which
-            users switch on and off; after this time, each user stays as she is, online or offline. Up to the earlier of
-            two horizons, the periods are the same with either horizon. Joining, leaving and recorded periods do not
-            depend on the horizon.
+            shard: the users. streams: the replicate's random streams. horizon_s: finite time, in seconds, until which
+            users switch on and off. After the horizon each user stays online or offline. A later horizon does not
+            change the periods before an earlier horizon. Joining, leaving and recorded periods do not depend on the
+            horizon.
         """
         ...
 
 
 class Stay(NamedTuple):
-    """The times, in seconds, at which each of the m users of a shard joins and leaves: two arrays (m,); inf if she
-    never leaves.
-    """
+    """The times (m,), in seconds, at which each user of a shard joins and leaves; inf if a user never leaves."""
 
     joins: Floats
     leaves: Floats
 
 
 class _Membership(Config):
-    """Keys for users who join late or leave for good. Between joining and leaving, a subclass decides when they are
-    online.
-    """
+    """Keys for users who join late or leave for good. A subclass decides who is online between joining and leaving."""
 
     late_share: float = Field(default=0.0, ge=0, le=1)
     """Expected share of users who join late, 0 to 1; the others are there from the start."""
     join_window_s: float | None = Field(default=None, gt=0, le=1e9)
-    """Late users join at independent uniform times in (0, join_window_s], seconds, above 0 and at most 1e9."""
+    """Late users join at independent uniform times in (0, join_window_s]; in seconds, above 0 and at most 1e9."""
     leave_share: float = Field(default=0.0, ge=0, le=1)
     """Expected share of users who leave for good, 0 to 1."""
     leave_mean_s: float | None = Field(default=None, gt=0, le=1e9)
-    """Mean of the exponential time from joining to leaving, for users who leave, seconds, above 0 and at most 1e9."""
+    """Mean of the exponential time from joining to leaving, in seconds, above 0 and at most 1e9."""
 
     @model_validator(mode="after")
     def _pairs(self) -> Self:
@@ -168,7 +159,7 @@ class _Membership(Config):
 
 
 class Always(_Membership):
-    """Users are online from the time they join until they leave."""
+    """Each user is online from joining to leaving."""
 
     kind: Literal["always"] = "always"
 
@@ -181,11 +172,11 @@ class Always(_Membership):
 
 
 class OnOff(_Membership):
-    """Each user is online and offline in turn; all periods of all users are independent.
+    """Each user is online and offline in turn; the lengths of all periods are independent.
 
-    A user is online at time 0 with probability mean_on_s / (mean_on_s + mean_off_s), and her first period is a whole
-    one. With exponential periods, she is online with this probability at every time. With Weibull periods, she is so
-    only at time 0 and in the long run, since a stationary process would begin in the middle of a period.
+    At time 0, a user is online with probability mean_on_s / (mean_on_s + mean_off_s), and a whole period begins. With
+    exponential periods, this probability holds at every time. With Weibull periods, it holds only at time 0 and in the
+    long run.
     """
 
     kind: Literal["on_off"] = "on_off"
@@ -194,9 +185,10 @@ class OnOff(_Membership):
     mean_off_s: float = Field(gt=0, le=1e9)
     """Mean time offline at a stretch, seconds, above 0 and at most 1e9."""
     law: Literal["exponential", "weibull"] = "exponential"
-    """Law of both kinds of periods."""
+    """Law of the lengths of online and offline periods."""
     shape: float | None = Field(default=None, ge=0.2, le=20)
-    """Shape of the Weibull law, 0.2 to 20. Below 1 most periods are short and a few very long; it changes no mean."""
+    """Shape of the Weibull law, 0.2 to 20; the means do not depend on it. Below 1, most periods are short and a few are
+    very long."""
 
     @model_validator(mode="after")
     def _shape_is_weibulls(self) -> Self:
@@ -205,9 +197,7 @@ class OnOff(_Membership):
         return self
 
     def draw(self, shard: Shard, streams: Streams, horizon_s: float) -> Availability:
-        """Draw periods up to the horizon. Raises InputError if a user, or all users of the shard together, would have
-        too many periods.
-        """
+        """Draw periods up to the horizon. Raises InputError if a user would have too many periods."""
         rng = streams.generator("availability", shard.index)
         begins_on = rng.random(shard.size) < self.mean_on_s / (self.mean_on_s + self.mean_off_s)
         change = self._changes(begins_on, rng, horizon_s)
@@ -221,10 +211,10 @@ class OnOff(_Membership):
         return Availability.of(user, begin, end, shard.size)
 
     def _changes(self, begins_on: Bools, rng: np.random.Generator, horizon_s: float) -> Floats:
-        """The times, seconds, at which each of m users goes online or offline: (m, R), ascending in each row. The first
-        time is 0. R, the number of times, is so large that the last time of every user lies beyond the horizon; a user
-        may get more times than she needs. Each period is drawn for all users at once, so that the times of a user do
-        not depend on how many times other users need.
+        """The times (m, R), in seconds, at which each of m users goes online or offline, ascending in each row.
+
+        The first time is 0, and the last time of every user lies beyond the horizon. Each round draws one period for
+        all users. So the times of a user do not depend on the number R of times.
 
         Args:
             begins_on: (m,), whether each user is online at time 0. rng: draws the lengths of the periods. horizon_s:
@@ -235,8 +225,7 @@ class OnOff(_Membership):
         """
         size, cycle = begins_on.size, self.mean_on_s + self.mean_off_s
         most = min(MOST_OF_USER, MOST_OF_SHARD // size)
-        # a Weibull period is scale times E**(1/shape), where E is standard exponential; the period's mean is scale
-        # times Γ(1 + 1/shape)
+        # a Weibull period is scale * E**(1/shape), with E standard exponential; its mean is scale * Γ(1 + 1/shape)
         power = 1.0 / (self.shape or 1.0)
         scales = np.array([self.mean_off_s, self.mean_on_s]) / math.gamma(1.0 + power)
         on, changes = begins_on, [np.zeros(size)]
@@ -258,7 +247,7 @@ class OnOff(_Membership):
 
 @dataclass(frozen=True)
 class RecordedPeriods:
-    """Users who follow recorded users: user i of the population follows recorded user i modulo T.
+    """The periods of recorded users: user i of the population follows recorded user i modulo T.
 
     recorded: the periods of the T recorded users.
     """
@@ -275,18 +264,18 @@ class AvailabilityTrace(Config):
 
     kind: Literal["trace"] = "trace"
     path: str = Field(min_length=1)
-    """A CSV file with a header line and the columns user, on_s and off_s: user 0, 1, ... T-1 is online from on_s to
-    off_s (seconds, 0 to 1e9), a line for each period; user i of the population follows user i modulo T of the file.
-    Looked for beside the scenario file, in the data directory, then in the working directory."""
+    """A CSV file with a header line and the columns user, on_s and off_s. Each line is one online period of a user, in
+    seconds from 0 to 1e9. The file's users are numbered 0 to T-1; user i of the population follows user i modulo T. The
+    file is looked for beside the scenario file, in the data directory, then in the working directory."""
 
     def load(self, places: tuple[Path, ...]) -> RecordedPeriods:
-        """The recorded periods in the file, as a law. If a period is impossible, an InputError names its line."""
+        """A law with the recorded periods in the file. If a period is impossible, an InputError names the line."""
         path = find_named(self.path, places, f"{KEY}.path")
         table = read_trace(path, ("user", "on_s", "off_s"), f"{KEY}.path")
         table = table.take(np.lexsort((table.columns["on_s"], table.columns["user"])))
         user, begin, end = table.columns.values()
         _check(table, user != np.floor(user), "user", "must be a whole number from 0")
-        _check(table, np.diff(user, prepend=-1.0) > 1, "user", "has no number before it; users are numbered 0, 1, ...")
+        _check(table, np.diff(user, prepend=-1.0) > 1, "user", "skips a number; users are numbered 0, 1, ...")
         _check(table, end <= begin, "off_s", "must be later than on_s")
         overlaps = np.append(False, (np.diff(user) == 0) & (begin[1:] < end[:-1]))
         _check(table, overlaps, "on_s", "lies within another period of this user")
@@ -302,4 +291,4 @@ def _check(table: TraceTable, bad: Bools, name: str, allowed: str) -> None:
 
 
 AvailabilityConfig = Annotated[Always | OnOff | AvailabilityTrace, Field(discriminator="kind")]
-"""The kinds of availability that a scenario may name; the method `load` of a trace turns it into a law."""
+"""The kinds of availability in a scenario; `AvailabilityTrace.load` turns a trace into a law."""

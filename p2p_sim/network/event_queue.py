@@ -1,13 +1,12 @@
-"""Two clocks of a simulation: SimPy's clock with events at absolute times, and an engine that delivers messages in
-arrays to a function, the *handler*.
+"""Two clocks of a simulation: SimPy's clock with absolute times, and an engine that delivers messages in arrays.
 
-The engine knows no labels and no protocol. One SimPy event advances its clock by a *window*, a span of time that holds
-some thousands of messages. The messages of a window are delivered in rounds: first the queued messages; then those for
-this window that the handler posted while it handled the first ones; and so on, until no message is left in the window.
-Every message carries its exact time. So results do not depend on the windows, as long as what the handler does with one
-message does not depend on another message of the same window.
+The engine gives the messages to a function, the *handler*. The engine knows no labels and no protocol. Its clock
+advances by a *window*: a span of time with some thousands of messages. The messages of a window are delivered in
+rounds. A round has the messages that were posted for the window in the round before. The window ends when no message is
+left. Every message carries its exact time. If the handler treats the messages of a window independently, the results do
+not depend on the windows.
 
-A few actors may run beside the messages: SimPy processes that post messages of their own.
+Beside the messages, SimPy processes may run as *actors*, which post messages too.
 """
 
 import heapq
@@ -20,16 +19,17 @@ import simpy
 from numpy.typing import NDArray
 
 SOON, LAST = 1, 2
-"""Order of events at the same time. Timers come last, so that a reply exactly at its deadline counts."""
+"""Order of events at the same time. Timers come last, so a reply exactly at its deadline counts."""
 
 
 class Clock(simpy.Environment):
-    """SimPy's environment, extended by events at absolute times: SimPy takes delays, and now + (time - now) may differ
-    from `time` in the last bit.
+    """SimPy's environment, extended by events at absolute times.
+
+    SimPy itself takes delays, and now + (time - now) may differ from `time` in the last bit.
     """
 
     def until(self, time: float, order: int = SOON) -> simpy.Event:
-        """An event, for a process to wait for, that happens at a time (seconds, not before now).
+        """An event at a time (in seconds, not before now); a process can wait for the event.
 
         order: `SOON`, or `LAST` for an event after all others at the same time.
         """
@@ -39,7 +39,7 @@ class Clock(simpy.Environment):
         return event
 
     def at(self, time: float, action: Callable[[], Any], timer: bool = False) -> None:
-        """Call an action at a time, seconds. If `timer` is true, it comes after all other events of that time."""
+        """Call an action at a time, in seconds. A timer's action comes after all other events of this time."""
         self.until(time, LAST if timer else SOON).callbacks.append(lambda _: action())
 
 
@@ -50,18 +50,17 @@ Actor = Callable[[simpy.Environment], Generator[simpy.Event, None, None]]
 Batches = defaultdict[int, list[tuple[Users, Times]]]
 
 SLOTS = 64
-"""Number of windows in which messages are queued by time; later messages wait unsorted in one further entry."""
+"""Number of windows in which messages are queued by time; messages for later times wait unsorted."""
 SLICE = 16_384
-"""Largest number of messages given to a handler at once; it bounds the memory of temporary arrays."""
+"""Largest number of messages given to a handler at once; this limits the memory of temporary arrays."""
 
 
 class Engine:
     """Delivers messages, each a (kind, user, time), to a handler.
 
     Args:
-        handler: called with a kind of message, and with the users (m,) and times (m,), seconds, of m messages of this
-        kind.
-        window_messages: number of messages that a window should hold, from which its width in seconds follows.
+        handler: called with the kind, the users (m,) and the times (m,), in seconds, of m messages of this kind.
+        window_messages: wanted number of messages in a window; the window's width in seconds follows from this number.
     """
 
     def __init__(self, handler: Handler, window_messages: int = 8192) -> None:
@@ -69,18 +68,16 @@ class Engine:
         self._target = window_messages
         self._ring: list[Batches] = [defaultdict(list) for _ in range(SLOTS + 1)]
         self._origin, self._width = 0.0, 0.0
-        self._next = 0  # the window whose messages are being delivered; between windows, the next one
+        self._next = 0  # the window that is delivered now; between two windows, the next window
         self._environment = simpy.Environment()
         self._advancing = False
 
     def post(self, kind: int, users: Users, times: Times) -> None:
-        """Queue a message for each of the users (m,), to be delivered at the times (m,), seconds. While the handler
-        runs, the times must not be earlier than the time of the message that it handles.
+        """Queue a message for each of the users (m,), for delivery at the times (m,), in seconds.
 
         Args:
-            kind: a number that the handler chose for one kind of message, such as a request or a reply; it is passed
-            back to the handler at delivery. users: for each message, the number of a user that the handler gets at
-            delivery. times: of delivery.
+            kind: a number that the handler chose for a kind of message, such as a request. users: number of each
+            message's user. times: of delivery. A handler must not post for a time before the message that it handles.
         """
         if users.size == 0:
             return
@@ -92,7 +89,7 @@ class Engine:
             return
         position = times - self._origin
         position /= self._width
-        np.clip(position, self._next, SLOTS, out=position)  # an actor may post for a time before `_next`
+        np.clip(position, self._next, SLOTS, out=position)  # an actor may post for a time before the window `_next`
         slot = position.astype(np.int16)
         lowest, highest = int(slot.min()), int(slot.max())
         if lowest == highest:
@@ -107,13 +104,10 @@ class Engine:
                 self._ring[index][kind].append((users[begin:end], times[begin:end]))
 
     def run(self, actors: Sequence[Actor] = ()) -> None:
-        """Deliver messages until no message is queued and every actor is done.
-
-        An engine runs once: it drops its handler at the end.
+        """Deliver messages until no message is queued and every actor is done. An engine runs only once.
 
         Args:
-            actors: functions of the SimPy environment, each of which makes a SimPy process that runs beside the
-            messages and may post messages.
+            actors: functions of the SimPy environment; each makes a SimPy process, which may post messages.
         """
         for actor in actors:
             self._environment.process(actor(self._environment))
@@ -123,10 +117,7 @@ class Engine:
             self._handler = _closed
 
     def _advance(self) -> Generator[simpy.Event, None, None]:
-        """The SimPy process that moves the clock on and delivers the messages, until none is queued.
-
-        The clock moves by a *window* at a time: a span of time that holds some thousands of messages.
-        """
+        """The SimPy process that moves the clock on, window by window, and delivers messages until none is queued."""
         while self._ring[SLOTS]:
             self._refill()
             for index in range(SLOTS):
@@ -139,13 +130,9 @@ class Engine:
         self._width, self._advancing = 0.0, False
 
     def _deliver(self, index: int) -> None:
-        """Deliver all messages of one window: a span of time whose messages are handled together.
+        """Deliver all messages of window number `index`, in rounds, until the window has no message.
 
-        First the queued messages are handled; then those that the handler posted for this window in the meantime; and
-        so on, until the window has no message.
-
-        Args:
-            index: number of the window.
+        A round has the messages that the handler posted for this window in the round before.
         """
         while self._ring[index]:
             batches, self._ring[index] = self._ring[index], defaultdict(list)
@@ -159,10 +146,9 @@ class Engine:
                     self._handler(kind, users[part], times[part])
 
     def _refill(self) -> None:
-        """Sort the waiting messages into windows: up to 64 equal spans of time, which are handled one after another.
+        """Sort the waiting messages into at most 64 equal windows, each with about the wanted number of messages.
 
-        The width of the windows is chosen so that each holds approximately the wanted number of messages. Messages for
-        times after the last window stay in the queue of waiting messages.
+        Messages for times after the last window stay in the queue of waiting messages.
         """
         waiting, self._ring[SLOTS] = self._ring[SLOTS], defaultdict(list)
         times = np.concatenate([t for batch in waiting.values() for _, t in batch])
@@ -179,7 +165,5 @@ class Engine:
 
 
 def _closed(kind: int, users: Users, times: Times) -> None:
-    """Raises RuntimeError, since the engine has run. It takes the place of an engine's handler after the run, so that
-    the handler and what it refers to can be freed.
-    """
+    """The handler of an engine that has run: raises RuntimeError. The engine's own handler can then be freed."""
     raise RuntimeError("the engine has run")

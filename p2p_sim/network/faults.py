@@ -1,6 +1,4 @@
-"""Faults of messages in transit: their interface, and three faults with keys of their own (loss, duplication,
-reordering).
-"""
+"""Faults of messages in transit: the interface, and three faults with keys of their own."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,17 +20,20 @@ LEARNER = -1
 
 @dataclass(frozen=True, eq=False)
 class InTransit:
-    """Messages in transit of the same kind (leg, attempt, copy and hop), at most one for each user who asks (or, where
-    organisations exchange models, for each pair of asker and owner).
+    """Messages in transit of the same kind: with the same leg, attempt, copy and hop.
+
+    Each user who asks has at most one of these messages. Where organisations exchange models, each pair of asker and
+    owner has at most one.
 
     leg: "request", "reply" or "submission"; "push" if a user of a protocol sends a number unasked; "probe" (question)
     and "confession" (answer) if an adversary asks every user. attempt: number of the request that a user sends, from 0.
-    copy: an odd number for a duplicate that the network makes. hop: if a request walks from user to user, the step of
-    the walk, from 0.
-    user: (m,) the user who asks, pushes or submits, numbered from the first user of the shard, a group of whole
-    clusters; for organisations, the number of the pair. sent_s: (m,) when the messages were sent, seconds.
-    ends: sender and receiver, if both are users and a fault or distance may depend on them. draw: gives the random
-    numbers of the messages for a named purpose. law: the law of travel times.
+    copy: an odd number for a duplicate that the network makes. hop: the step of a request that walks from user to user,
+    from 0.
+    user: (m,) the user who asks, pushes or submits, numbered from the first user of the shard (a group of whole
+    clusters). For organisations, this is the number of the pair. sent_s: (m,) times at which the messages were sent, in
+    seconds.
+    ends: sender and receiver of each message; None for a submission, or if no fault or distance depends on the two.
+    draw: gives the random numbers of the messages for a named purpose. law: the law of travel times.
     """
 
     leg: str
@@ -47,14 +48,12 @@ class InTransit:
 
     @property
     def sender(self) -> Integers:
-        """The user who sends each message, (m,), numbered from the shard's first user. For a submission it is the user
-        who submits; for a request or reply it is the user at whom the message starts.
-        """
+        """The user (m,) at whom each message starts, numbered from the shard's first user."""
         return self.user if self.leg == "submission" else cast(Ends, self.ends)[0]
 
     @property
     def receiver(self) -> Integers:
-        """The receiver of each message, (m,); -1: the learner, or nobody because the sender has no neighbour."""
+        """The receiver (m,) of each message. -1: the learner, or nobody because the sender has no neighbour."""
         return np.full(self.user.size, LEARNER) if self.leg == "submission" else cast(Ends, self.ends)[1]
 
     def uniform(self, purpose: str) -> Floats:
@@ -67,16 +66,15 @@ class InTransit:
         return self.draw(purpose).at(self.user)
 
     def travel_s(self, purpose: str) -> Floats:
-        """A travel time of each message, (m,), seconds, drawn from the network's law of latency.
+        """A travel time (m,) of each message, in seconds, drawn from the network's law of latency.
 
         Args:
-            purpose: a name, such as "latency", that selects the random numbers; the same name gives the same times
-            again.
+            purpose: a name for the random numbers, such as "latency". The same name gives the same times again.
         """
         return self.law.quantile(self.uniform(purpose))
 
     def only(self, rows: Bools | slice | None) -> "InTransit":
-        """The messages of the chosen rows, given as m booleans or as a slice; None: all of them."""
+        """The messages of the chosen rows, given as m booleans or as a slice; None: all messages."""
         if rows is None:
             return self
         ends = None if self.ends is None else (self.ends[0][rows], self.ends[1][rows])
@@ -86,21 +84,20 @@ class InTransit:
         )  # fmt: skip
 
     def named(self, prefix: str) -> "InTransit":
-        """These messages, but with random numbers of their own: `prefix` is put before the name of each purpose for
-        which numbers are drawn. So two faults that use the same name get independent numbers. An empty prefix changes
-        nothing.
+        """These messages, with `prefix` before the name of each purpose for which random numbers are drawn.
+
+        So two faults that use the same name get independent numbers. An empty prefix changes nothing.
         """
         draw = self.draw
         return replace(self, draw=lambda purpose: draw(prefix + purpose)) if prefix else self
 
 
 class NetworkFault(Config):
-    """The base of faults of messages in transit. A fault defines one or more of the methods `lost`, `delay_s`,
-    `duplicated` and `corrupted`.
+    """Base of faults of messages in transit.
 
-    Each method must be a function of the messages alone, row by row. A message may be passed to it more than once,
-    together with different other messages, and must get the same result each time. Random numbers come from
-    `messages.uniform`. No method sees a true label.
+    A fault defines one or more of the methods `lost`, `delay_s`, `duplicated` and `corrupted`. Each method must be a
+    function of the messages alone, row by row. The same message may be passed to a method again, among other messages;
+    the result must then be the same. Random numbers come from `messages.uniform`. No method sees a true label.
     """
 
     kind: str
@@ -114,7 +111,7 @@ class NetworkFault(Config):
         return self
 
     def defines(self, effect: str) -> bool:
-        """Whether this fault has the given effect on messages, that is, overrides the method of this name.
+        """Whether this fault overrides the method with the name `effect`.
 
         Args:
             effect: "lost", "delay_s", "duplicated" or "corrupted".
@@ -122,32 +119,32 @@ class NetworkFault(Config):
         return getattr(type(self), effect) is not getattr(NetworkFault, effect)
 
     def lost(self, messages: InTransit) -> Bools:
-        """Which messages are lost, (m,)."""
+        """Whether each message is lost, (m,) booleans."""
         return np.zeros(messages.user.size, dtype=np.bool_)
 
     def delay_s(self, messages: InTransit) -> Floats:
-        """Delays (m,), seconds, at least 0 and finite, that are added to the messages' travel times. By default 0.
+        """Delays (m,), in seconds, that are added to the travel times: at least 0 and finite. By default 0.
 
-        Users go online and offline only up to a fixed time. This time is chosen so that nearly all messages without
-        such a delay have arrived by then. After this time each user stays online or offline, so messages with long
-        delays meet users who no longer switch.
+        Users go online and offline only up to a fixed time. By this time, nearly all messages without such a delay have
+        arrived. Afterwards each user stays online or offline, so messages with long delays meet users who no longer
+        switch.
         """
         return np.zeros(messages.user.size)
 
     def duplicated(self, messages: InTransit) -> Bools:
-        """Which messages are delivered twice, (m,).
+        """Whether each message is delivered twice, (m,) booleans.
 
-        If a request walks from user to user over several messages, only the first message can be delivered twice. The
-        copy has a travel time of its own. `messages.copy` is the number that the copy gets: an odd number.
+        If a request walks from user to user, only the first message of the walk can be delivered twice. The copy has a
+        travel time of its own. `messages.copy` is the odd number that the copy gets.
         """
         return np.zeros(messages.user.size, dtype=np.bool_)
 
     def corrupted(self, messages: InTransit, payload: NDArray[Any], num_classes: int) -> NDArray[Any]:
-        """The payloads with which the messages arrive, (m, ...), of the type and shape of `payload`.
+        """The payloads (m, ...) on arrival, with the type and shape of `payload`.
 
         Args:
-            messages: replies and submissions. payload: (m, ...) what was sent; if noisy labels are whole numbers, they
-            are below K. num_classes: K.
+            messages: replies and submissions. payload: (m, ...) what was sent; a noisy label that is a whole number is
+            below K. num_classes: K.
         """
         return payload
 
@@ -162,7 +159,7 @@ class Loss(NetworkFault):
     share: float
 
     def lost(self, messages: InTransit) -> Bools:
-        """Which messages are lost, (m,): each with probability `share`, independently."""
+        """Whether each message is lost, (m,): independently with probability `share`."""
         return messages.uniform("loss") < self.share
 
 
@@ -173,7 +170,7 @@ class Duplication(NetworkFault):
     share: float
 
     def duplicated(self, messages: InTransit) -> Bools:
-        """Which messages are delivered twice, (m,): each with probability `share`, independently."""
+        """Whether each message is delivered twice, (m,): independently with probability `share`."""
         return messages.uniform("duplicate") < self.share
 
 
@@ -184,7 +181,7 @@ class Reordering(NetworkFault):
     share: float
 
     def delay_s(self, messages: InTransit) -> Floats:
-        """Delays (m,), seconds: one more travel time with probability `share`, else 0."""
+        """Delays (m,), in seconds: one more travel time with probability `share`, else 0."""
         held, delay = messages.uniform("held") < self.share, np.zeros(messages.user.size)
         delay[held] = messages.law.quantile(messages.draw("held-for").at(messages.user[held]))
         return delay
@@ -194,8 +191,8 @@ class Faults:
     """All faults of a network together.
 
     Args:
-        faults: pairs (prefix, fault); the prefix is put before the name of each purpose for which the fault draws
-            random numbers. An empty prefix marks a fault of the simulator itself, whose results are not checked.
+        faults: pairs (prefix, fault). The prefix is put before the name of each purpose for which the fault draws
+        random numbers. An empty prefix marks a fault of the simulator itself, whose results are not checked.
     """
 
     def __init__(self, faults: Sequence[tuple[str, NetworkFault]]) -> None:
@@ -203,18 +200,18 @@ class Faults:
         self.effects = frozenset(effect for effect, of in self._of.items() if of)
         """The names in `EFFECTS` for which at least one of the faults has a method."""
         self.ask_ends = any(prefix for prefix, _ in faults)
-        """Whether a fault may depend on who sends and who receives."""
+        """Whether a fault may depend on senders and receivers."""
 
     def survives(self, messages: InTransit) -> Bools | None:
-        """Which messages are lost by no fault, (m,); None: no message is lost."""
+        """Whether each message survives all faults, (m,) booleans; None: no message is lost."""
         return ~self._any("lost", messages) if "lost" in self.effects else None
 
     def duplicated(self, messages: InTransit) -> Bools:
-        """Which messages some fault delivers twice, (m,)."""
+        """Whether at least one fault delivers each message twice, (m,) booleans."""
         return self._any("duplicated", messages)
 
     def delay(self, times: Floats, messages: InTransit) -> None:
-        """Add the delays of all faults to travel times (m,) in place, seconds."""
+        """Add the delays of all faults to the travel times (m,), in seconds, in place."""
         for prefix, fault in self._of["delay_s"]:
             late = _answer(fault, "delay_s", messages, prefix)
             if prefix:
@@ -223,7 +220,7 @@ class Faults:
             times += late
 
     def corrupted(self, messages: InTransit, payload: NDArray[Any], num_classes: int) -> NDArray[Any]:
-        """The payload (m, ...) as it arrives, after all faults that change payloads have changed it."""
+        """The payload (m, ...) on arrival, after all faults that change payloads."""
         for prefix, fault in self._of["corrupted"]:
             arriving = _answer(fault, "corrupted", messages, prefix, payload=payload, num_classes=num_classes)
             name = _name(fault, "corrupted")
@@ -236,11 +233,7 @@ class Faults:
         return payload
 
     def _any(self, effect: str, messages: InTransit) -> Bools:
-        """Which messages are hit by at least one fault, (m,).
-
-        Args:
-            effect: "lost" or "duplicated", the name of the method that each fault is asked for. messages: m messages.
-        """
+        """Whether at least one fault hits each message, (m,) booleans; `effect` is "lost" or "duplicated"."""
         hits = np.zeros(messages.user.size, dtype=np.bool_)
         for prefix, fault in self._of[effect]:
             hits |= _answer(fault, effect, messages, prefix)
@@ -251,19 +244,18 @@ def _answer(
     fault: NetworkFault, effect: str, messages: InTransit, prefix: str, *, payload: NDArray[Any] | None = None,
     num_classes: int = 0,
 ) -> NDArray[Any]:  # fmt: skip
-    """What one method of a fault returns for m messages: an array with an entry for each message.
+    """What the method `effect` of a fault returns for m messages: an array with an entry for each message.
 
-    If the fault comes from a plug-in, its answer is checked. It must have the right shape and type. It must also be the
-    same when the messages are given in reverse order: an answer that depends on other messages, or on random numbers of
-    the plug-in's own, would differ between the simulator's engines.
+    A plug-in's answer is checked. It must have the right shape and type. It must also stay the same if the messages are
+    given in reverse order. Otherwise the simulator's engines would differ.
 
     Args:
-        effect: name of the method: "lost", "delay_s", "duplicated" or "corrupted". prefix: put before the name of each
-        purpose for which random numbers are drawn; empty: the fault is the simulator's own. payload: (m, ...), what was
-        sent, and num_classes: K; both only for "corrupted".
+        effect: name of the method. prefix: put before the name of each purpose for which random numbers are drawn; an
+        empty prefix marks the simulator's own fault. payload: (m, ...), what was sent, and num_classes: K; both only
+        for "corrupted".
 
     Raises:
-        InputError: the answer of a plug-in is not as it must be.
+        InputError: the answer of a plug-in is wrong.
     """
     method = getattr(fault, effect)
     sent = () if payload is None else (payload.copy(), num_classes)
@@ -279,16 +271,11 @@ def _answer(
         require(_name(fault, effect), right, wanted)
         sent = () if payload is None else (payload[::-1].copy(), num_classes)
         again = method(messages.only(slice(None, None, -1)).named(prefix), *sent)
-        wanted = f": {effect} must give a message the same each time, with random numbers of messages.uniform alone"
+        wanted = f": {effect} must give a message the same answer each time, and draw only from messages.uniform"
         require(_name(fault, effect), np.array_equal(answer[::-1], again, equal_nan=True), wanted)
     return answer
 
 
 def _name(fault: NetworkFault, effect: str) -> str:
-    """The beginning of an error message about a fault of a plug-in. It names the plug-in and its method, and has the
-    scenario's key `network.in_transit.kind` with the fault's kind.
-
-    Args:
-        effect: name of the method.
-    """
+    """The beginning of an error message: the plug-in, the method `effect`, and the fault's key and kind."""
     return f"{method_of(offer_of(FAULTS, fault.kind), fault, effect)}network.in_transit.kind = {fault.kind!r}"

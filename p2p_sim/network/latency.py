@@ -29,7 +29,7 @@ class LatencyLaw(Protocol):
         ...
 
     def quantile(self, u: Floats) -> Floats:
-        """Travel times (m,), seconds: the inverse of the distribution function at each u (m,) in [0, 1)."""
+        """Travel times (m,), in seconds: the quantile of the law at each u (m,) in [0, 1)."""
         ...
 
 
@@ -52,7 +52,7 @@ class Constant(Config):
 
 
 class Exponential(Config):
-    """Memoryless travel times."""
+    """Exponentially distributed travel times."""
 
     kind: Literal["exponential"] = "exponential"
     mean_s: float = Field(default=0.05, gt=0, le=1e9)
@@ -101,9 +101,9 @@ class Lognormal(Config):
 
 @dataclass(frozen=True)
 class Recorded:
-    """Travel times drawn uniformly from recorded ones, with replacement.
+    """The law that draws uniformly from recorded travel times, with replacement.
 
-    values: (m,) the recorded travel times, seconds, ascending.
+    values: (m,) the recorded travel times, in seconds, ascending.
     """
 
     values: Floats
@@ -117,8 +117,7 @@ class Recorded:
         return self.values[rng.integers(0, len(self.values), size)]
 
     def quantile(self, u: Floats) -> Floats:
-        """For each u in [0, 1), the recorded travel time of rank floor(u m), counted from 0, in seconds; m is the
-        number of recorded times.
+        """For each u in [0, 1), the recorded travel time, in seconds, of rank floor(u m), counted from 0.
 
         Args:
             u: numbers in [0, 1), such as uniform random numbers.
@@ -129,23 +128,23 @@ class Recorded:
 
 
 class LatencyTrace(Config):
-    """Measured travel times from a file; each message draws one of them, whoever sends or receives it."""
+    """Measured travel times from a file. Each message draws one time at random, independent of sender and receiver."""
 
     kind: Literal["trace"] = "trace"
     path: str = Field(min_length=1)
-    """A CSV file with a header line and a column latency_s (or a single column): travel times in seconds, 0 to 1e9;
-    looked for beside the scenario file, in the data directory, then in the working directory."""
+    """A CSV file with a header line and a column latency_s, or with a single column. The column has travel times in
+    seconds, 0 to 1e9. The file is looked for beside the scenario file, in the data directory, then in the working
+    directory."""
 
     def load(self, places: tuple[Path, ...]) -> Recorded:
-        """The law that draws from the travel times in a CSV file with a header line. The file's column latency_s, or
-        its only column, has the travel times in seconds.
+        """The law that draws from the travel times in the file's column latency_s, or in the file's only column.
 
         Args:
             places: directories in which the file is looked for, in this order.
 
         Raises:
-            InputError: the file is missing or has no such column, or a line has no travel time from 0 to 1e9; the
-            message names the line.
+            InputError: the file or the column is missing, or a line has no travel time from 0 to 1e9. The message names
+            the line.
         """
         path = find_named(self.path, places, "network.latency.path")
         [values] = read_trace(path, ("latency_s",), "network.latency.path").columns.values()
@@ -153,16 +152,17 @@ class LatencyTrace(Config):
 
 
 LatencyConfig = Annotated[Constant | Exponential | Lognormal | LatencyTrace, Field(discriminator="kind")]
-"""The laws of travel times that a scenario may name; `load` reads a trace as a law."""
+"""The laws of travel times in a scenario; `LatencyTrace.load` turns a trace into a law."""
 
 
 def departures(arrivals: NDArray[np.float64], service_s: float) -> NDArray[np.float64]:
-    """The times, in seconds, at which messages leave a queue. It serves one message at a time, in order of arrival;
-    messages that arrive together are served in the given order.
+    """The times, in seconds, at which messages leave a queue that serves one message at a time, in order of arrival.
+
+    Messages that arrive together are served in the given order.
 
     Args:
-        arrivals: (m,) times at which the messages arrive, seconds, in any order.
-        service_s: time that the queue needs for one message, seconds, above 0.
+        arrivals: (m,) times at which the messages arrive, in seconds, in any order.
+        service_s: time that the queue needs for one message, in seconds, above 0.
 
     >>> departures(np.array([0.0, 0.1, 5.0]), 1.0).tolist()
     [1.0, 2.0, 6.0]

@@ -1,4 +1,4 @@
-"""The configuration of the network between users, and the network of one replicate with its files and its overlay."""
+"""The configuration of the network between users, and the network of one replicate."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,10 +29,11 @@ HARMLESS = frozenset(
         *("duplication", "reordering", "bandwidth_bps", "header_bytes", "start_window_s"),
     )
 )
-"""Keys that change when or how often a message arrives, but neither whether it arrives nor whose label a user gets.
+"""Keys that change only when or how often a message arrives; they do not count as faults.
 
-If nothing expires, the set of submissions does not change when a message is late, overtaken or delivered twice. Every
-other key that differs from its default counts as a fault."""
+They change neither whether a message arrives nor whose label a user gets. If nothing expires, the set of submissions
+does not change when a message is late, overtaken or delivered twice. Every other key counts as a fault if its value
+differs from the default."""
 
 CALIBRATED = frozenset(
     f"network.{key}"
@@ -41,32 +42,31 @@ CALIBRATED = frozenset(
         *("deadline_s", "batch_submission"),
     )
 )
-"""Faults under which noise that was calibrated to a target ε still keeps ε within this target, unless users submit
-their own label when a request fails.
+"""Faults under which calibrated noise still keeps ε within the target ε.
 
 With these faults some submissions do not arrive. Every submission that arrives is the label of a uniformly random
-member of the cluster."""
+member of the cluster. There is one exception: users may submit their own label when a request fails."""
 
 
 class UniformPeers(Config):
-    """A user asks a neighbour, each equally likely; on the complete overlay, any user of her cluster, even herself."""
+    """A user asks a random neighbour. On the complete overlay she asks a random user of her cluster, even herself."""
 
     kind: Literal["uniform"] = "uniform"
 
 
 class RandomWalk(Config):
-    """The request walks from neighbour to neighbour; the last user whom it reaches answers the user who asks."""
+    """The request walks from neighbour to neighbour. The last user of the walk answers the user who asks."""
 
     kind: Literal["random_walk"] = "random_walk"
     length: int = Field(default=5, ge=1, le=64)
-    """Steps of the walk, 1 to 64; each is a message with a travel time of its own."""
+    """Steps of the walk, 1 to 64; each step is a message with a travel time of its own."""
 
 
 class GossipView(Config):
-    """Each user holds a changing sample of her cluster and asks a random member of it.
+    """Each user holds a changing sample of her cluster, called her view, and asks a random member of this view.
 
-    This sample is her view. Every entry of a view is a uniform draw from the cluster. Entries are replaced one after
-    another, each once per `refresh_s`. So a user sees at most `view_size` users of her cluster at a time.
+    Every entry of a view is a uniform draw from the cluster. Entries are replaced one after another, each once per
+    `refresh_s`. So a user sees at most `view_size` users of her cluster at a time.
     """
 
     kind: Literal["gossip"] = "gossip"
@@ -87,16 +87,17 @@ ALWAYS = Always()
 
 
 class OnTimeout(Config):
-    """What a user does if no reply came in time."""
+    """What a user does if no reply comes in time."""
 
     retry: Literal["never", "same_peer", "redraw"] = "never"
     """"never"; "same_peer": ask the same peer again; "redraw": ask a newly drawn peer."""
     attempts: int = Field(default=1, ge=1, le=10)
-    """Requests sent before giving up, 1 to 10, the first included."""
+    """Number of requests after which a user gives up, including the first request; 1 to 10."""
     backoff: float = Field(default=2.0, ge=1, le=100)
-    """Factor by which each further request waits longer for its reply than the one before, 1 to 100."""
+    """Factor by which the time to wait for a reply grows with each further request, 1 to 100."""
     fallback: Literal["skip", "own_label"] = "skip"
-    """After the last request: "skip": submit nothing; "own_label": submit her noisy label, which then has only ε₀."""
+    """What follows the last request. "skip": the user submits nothing. "own_label": she submits her own noisy label,
+    for which only ε₀ holds, the ε of the noise."""
 
     @model_validator(mode="after")
     def _attempts(self) -> "OnTimeout":
@@ -107,7 +108,7 @@ class OnTimeout(Config):
 
 
 GIVE_UP = OnTimeout()
-"""A user submits nothing if no reply came in time."""
+"""A user submits nothing if no reply comes in time."""
 
 
 class NetworkConfig(Extended):
@@ -126,33 +127,35 @@ class NetworkConfig(Extended):
     loss: float = Field(default=0.0, ge=0, lt=1)
     """Probability that a message is lost, 0 to below 1."""
     duplication: float = Field(default=0.0, ge=0, le=1)
-    """Probability that a message (of a walk: its first step) is delivered twice, 0 to 1; travel time and loss of the
-    copy are independent."""
+    """Probability that a message is delivered twice, 0 to 1. Of a walk, only the first step can be delivered twice.
+    Travel time and loss of the copy are independent."""
     reordering: float = Field(default=0.0, ge=0, le=1)
-    """Probability that a message is held back by one more travel time, so that later messages overtake it, 0 to 1."""
+    """Probability that a message is held back by one more travel time, 0 to 1; later messages may then overtake it."""
     in_transit: tuple[FaultConfig, ...] = ()
-    """Further faults of messages in transit, one after another, of kinds that plug-ins offer. With any such fault, ε
-    accounts only for the noise on a user's own label."""
+    """Further faults of messages in transit, which plug-ins define; the faults act one after another. With any such
+    fault, ε accounts only for the noise on a user's own label."""
     bandwidth_bps: float | None = Field(default=None, ge=1, le=1e15)
-    """Rate of a user's link, bits a second, 1 to 1e15, so that sending a message takes time; absent: no limit."""
+    """Rate of a user's link, in bits a second, 1 to 1e15; a lower rate makes sending a message take longer. Absent: no
+    limit."""
     learner_bandwidth_bps: float | None = Field(default=None, ge=1, le=1e15)
-    """Rate of the learner's link, which all clusters share and where submissions queue; absent: no limit."""
+    """Rate of the learner's link, in bits a second, 1 to 1e15; absent: no limit. All clusters share this link, and
+    submissions queue for it."""
     header_bytes: int = Field(default=64, ge=1, le=65_536)
     """Bytes of a message besides its payload, 1 to 65,536."""
     availability: AvailabilityConfig = ALWAYS
-    """Who is online when; kind = "always", "on_off" or "trace". A message to someone offline is dropped."""
+    """When users are online; kind = "always", "on_off" or "trace". A message to a user who is offline is dropped."""
     start_window_s: float = Field(default=0.0, ge=0, le=1e9)
     """Users begin at independent uniform times in [0, start_window_s], seconds, 0 to 1e9; 0: all at once."""
     request_timeout_s: float | None = Field(default=None, gt=0, le=1e9)
-    """Time, seconds, after which a request without a reply expires; later replies are dropped; absent: no limit."""
+    """Time, in seconds, after which a request without a reply expires; absent: no limit. Later replies are dropped."""
     on_timeout: OnTimeout = GIVE_UP
     """What a user does when her request has expired."""
     deadline_s: float | None = Field(default=None, gt=0, le=1e9)
-    """Time, seconds, after which the learner ignores submissions; absent: no limit. The learner observes late
-    submissions all the same, so ε accounts for them."""
+    """Time, in seconds, after which the learner ignores submissions; absent: no limit. The learner still observes late
+    submissions, so ε accounts for late submissions too."""
     batch_submission: bool = False
-    """Users keep what they fetched until `deadline_s` and then all submit at once, so that arrival times reveal
-    nothing; the learner accepts everything that is sent at that time."""
+    """Whether all users submit at the time `deadline_s`, so that arrival times reveal nothing. The learner accepts
+    everything that is sent at this time."""
 
     @model_validator(mode="after")
     def _fits(self) -> "NetworkConfig":
@@ -190,31 +193,27 @@ class NetworkConfig(Extended):
 
     @property
     def batch_time_s(self) -> float | None:
-        """The time, seconds, at which all users submit at once: `deadline_s` if `batch_submission` is set.
-
-        None: each user submits as soon as she has her label.
-        """
+        """The time, in seconds, at which all users submit at once; None: users submit as soon as they have a label."""
         return self.deadline_s if self.batch_submission else None
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """The keys of this configuration that count as faults, such as "network.loss": all whose value differs from the
-        default, except those that change only when or how often a message arrives (latency, duplication, reordering,
-        bandwidth of users' links, header size and start window).
+        """The keys that count as faults, such as "network.loss": their values differ from the defaults.
 
-        Without faults, everybody gets the label of a uniform random member of her cluster, and all submissions arrive.
+        Some keys never count, because they change only when or how often a message arrives. These are latency,
+        duplication, reordering, bandwidth of users' links, header size and start window. Without faults, everybody gets
+        the label of a uniform random member of her cluster, and all submissions arrive.
         """
         keys = differing("network", self.model_dump(), defaults(type(self)))
         return tuple(dict.fromkeys(".".join(key.split(".")[:2]) for key in keys if key not in HARMLESS))
 
     @property
     def uncalibrated(self) -> set[str]:
-        """The keys of those faults under which calibrated noise may be too weak for the target ε.
+        """The keys of faults under which calibrated noise may be too weak for the target ε.
 
-        Calibration assumes that every submission is the label of a uniformly random member of the cluster. A fault that
-        only keeps some submissions from arriving is therefore not among these keys. A fault is among them if users may
-        submit their own label when a request fails, if they cannot ask every member of the cluster at every time, or if
-        a plug-in defines the fault.
+        Calibration assumes that every submission is the label of a uniformly random member of the cluster. Three kinds
+        of faults break this assumption: users may submit their own label when a request fails; users cannot ask every
+        member of the cluster at every time; or a plug-in defines the fault.
         """
         own_label = {"network.on_timeout.fallback"} if self.on_timeout.fallback == "own_label" else set()
         return set(self.faults) - CALIBRATED | own_label
@@ -225,18 +224,18 @@ class NetworkConfig(Extended):
         return not self.faults
 
     def timeout_s(self, attempt: int) -> float:
-        """How long a user's request waits for its reply, seconds. `attempt`: the request's number, from 0."""
+        """How long request number `attempt` (from 0) of a user waits for a reply, in seconds."""
         if self.request_timeout_s is None:
             return float("inf")
         return self.request_timeout_s * self.on_timeout.backoff**attempt
 
     @property
     def by_shard(self) -> bool:
-        """Whether a shard (a group of whole clusters) can be simulated without the others, and its privacy depends only
-        on counts in its clusters, such as numbers of users and submissions.
+        """Whether each shard (a group of whole clusters) can be simulated alone.
 
-        This holds under three conditions: the learner's link has no limit (submissions of all clusters would queue at
-        it), everybody is always online, and everybody may ask all users of her cluster.
+        The privacy of a shard then depends only on counts in the shard's clusters, such as numbers of users. Three
+        conditions must hold. First, the learner's link has no limit; otherwise the submissions of all clusters queue
+        for it. Second, everybody is always online. Third, everybody may ask all users of her cluster.
         """
         return (
             self.learner_bandwidth_bps is None
@@ -245,7 +244,7 @@ class NetworkConfig(Extended):
         )
 
     def check_splittable(self) -> None:
-        """Raise InputError if clusters share a link, so that no part of the population can be simulated alone."""
+        """Raise InputError if all clusters share a link; then no part of the population can be simulated alone."""
         if self.learner_bandwidth_bps is not None:
             raise InputError(
                 f"network.learner_bandwidth_bps = {self.learner_bandwidth_bps:g}: all clusters share this link; "
@@ -253,10 +252,10 @@ class NetworkConfig(Extended):
             )
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """The paths of all files that describe the network: its overlay, its travel times and its online periods.
+        """The paths of all files that describe the network: overlay, travel times and online periods.
 
         Args:
-            places: directories in which the files are looked for, in this order; after them, the working directory.
+            places: directories in which the files are looked for, in this order; the working directory comes last.
         """
         parts = {"overlay": self.overlay, "latency": self.latency, "availability": self.availability}
         return [
@@ -270,9 +269,8 @@ class NetworkConfig(Extended):
 class Network:
     """The network of one replicate.
 
-    latency, availability: the laws of travel times and of online periods. overlay: the graph of who may ask whom; None
-    if every user may ask every user of her cluster. streams: the replicate's random streams, for the online periods and
-    travel times of each shard.
+    latency, availability: the laws of travel times and of online periods. overlay: the graph of who may ask whom; None:
+    every user may ask every user of her cluster. streams: the replicate's random streams.
     """
 
     config: NetworkConfig
@@ -283,12 +281,12 @@ class Network:
 
     @staticmethod
     def open(config: NetworkConfig, population: People, streams: Streams, places: tuple[Path, ...] = ()) -> "Network":
-        """The network of one replicate: its files are read, and the graph of who may ask whom (the overlay) is drawn.
+        """The network of one replicate: files are read, and the graph of who may ask whom (the overlay) is drawn.
 
         Args:
-            config: the network's configuration. population: the users. Their clusters, and the rows of the data that
-            they hold, decide between which users the overlay may have an edge. streams: the replicate's random streams.
-            places: directories in which files are looked for, in this order; after them, the working directory.
+            config: the network's configuration. population: the users. The overlay's edges depend on the clusters of
+            users, and on the rows that users have in the data. streams: the replicate's random streams. places:
+            directories in which files are looked for, in this order; the working directory comes last.
 
         Raises:
             InputError: a file is missing or damaged, or the overlay cannot be built.
@@ -307,8 +305,9 @@ class Network:
         )
 
     def shard_overlay(self, shard: Shard) -> Overlay | None:
-        """The graph of who may ask whom among the users of a shard (a group of whole clusters), numbered from 0: for
-        each user the list of her neighbours. None: everybody may ask everybody in her cluster.
+        """The overlay (graph of who may ask whom) of a shard (a group of whole clusters), with users numbered from 0.
+
+        None: everybody may ask everybody in her cluster.
         """
         return None if self.overlay is None else self.overlay.shard(shard.start, shard.stop)
 
@@ -320,14 +319,14 @@ class Network:
         return np.repeat(sizes, sizes)
 
     def shard_availability(self, shard: Shard) -> Availability | None:
-        """The periods in which a shard's users are online; None: all are always online."""
+        """The periods in which a shard's users are online; None: all users are always online."""
         if self.config.availability == ALWAYS:
             return None
         return self.availability.draw(shard, self.streams, self.horizon_s)
 
     @property
     def horizon_s(self) -> float:
-        """The time, seconds, until which online and offline periods are simulated; hardly any message is sent later."""
+        """The time, in seconds, until which users switch on and off; hardly any message is sent later."""
         c = self.config
         waits = sum(c.timeout_s(attempt) for attempt in range(c.on_timeout.attempts)) if c.request_timeout_s else 0.0
         pauses = (

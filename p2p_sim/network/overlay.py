@@ -1,4 +1,4 @@
-"""Overlays: the kinds of graphs that define who may ask whom within a cluster of users."""
+"""Overlays: graphs that define who may ask whom within a cluster of users."""
 
 import math
 from abc import ABC, abstractmethod
@@ -48,11 +48,11 @@ __all__ = [
 ]
 
 MOST_NEIGHBOURS = 10**8
-"""Largest number of neighbours, over all users, in a generated overlay (400 MB); with more, a run could lack memory."""
+"""Largest total number of neighbours of all users in a generated overlay; 10^8 neighbours take 400 MB."""
 
 
 class DrawnGraph(NamedTuple):
-    """The graph among the users of a shard (a group of whole clusters), who are numbered from 0.
+    """The graph among the users of a shard (a group of whole clusters), numbered from 0.
 
     edges: (m, 2), each edge once. position: (n, 2), the users' points in the unit square; None: users have no
     positions.
@@ -69,7 +69,7 @@ class CompleteOverlay(Config):
 
 
 class _Generated(Config, ABC):
-    """A random overlay, drawn cluster by cluster from the stream of the cluster's shard."""
+    """A random overlay. Each shard (a group of whole clusters) has a random stream of its own."""
 
     kind: str
 
@@ -77,7 +77,7 @@ class _Generated(Config, ABC):
         """Draws the graph of who may ask whom for all users of one replicate, cluster by cluster.
 
         Args:
-            source: the users' clusters and the replicate's random streams; its other fields are not used here.
+            source: the users' clusters and the replicate's random streams; other fields are not used here.
 
         Raises:
             InputError: more than 10^8 neighbours are expected in the graph, or a plug-in gives a wrong graph.
@@ -98,37 +98,25 @@ class _Generated(Config, ABC):
         return side_by_side([from_pairs(size, graph.edges, graph.position) for size, graph in drawn])
 
     def _at_fault(self, method: str) -> str:
-        """The beginning of an error message: the key `network.overlay.kind` of the scenario with its value. If a
-        plug-in defines the overlay, the plug-in and its method come first.
-
-        Args:
-            method: name of the method that is at fault.
-        """
+        """The beginning of an error message: the plug-in and its method, if any, then the overlay's key and kind."""
         return f"{method_of(offer_of(OVERLAYS, self.kind), self, method)}network.overlay.kind = {self.kind!r}: "
 
     @abstractmethod
     def expected_degree(self, size: int) -> float:
-        """The expected number of neighbours of a user in a cluster of `size` users. A number above size - 1 counts as
-        size - 1.
-        """
+        """Expected number of neighbours in a cluster of `size` users; a number above size - 1 counts as size - 1."""
 
     @abstractmethod
     def _draw(self, shard: Shard, rng: np.random.Generator) -> DrawnGraph:
-        """Draws the graph among the users of a shard (a group of whole clusters): its edges between users numbered from
-        0, each edge once, and the users' points in the unit square if they have positions.
-
-        Args:
-            rng: the random numbers of the shard's overlay.
-        """
+        """Draws the graph among the users of a shard, with random numbers from `rng`."""
 
 
 class GraphOverlay(_Generated):
-    """A graph for every cluster, for example from NetworkX, whose nodes are assigned to the cluster's users at random.
+    """A graph for every cluster, for example from NetworkX. The nodes are assigned to the cluster's users at random.
 
-    Without the random assignment, hubs and neighbours on a ring would depend on the order in which users are stored,
-    and so on their features. A derived class gives the expected number of neighbours and the edges.
+    Without this assignment, hubs and neighbours on a ring would depend on the order in which users are stored, and so
+    on features. A derived class gives the expected number of neighbours and the edges.
 
-    exchangeable: whether the graph's law stays the same if nodes are renumbered, so that no assignment is needed.
+    exchangeable: whether the graph's law stays the same if nodes are renumbered; then no assignment is needed.
     """
 
     kind: str
@@ -145,7 +133,7 @@ class GraphOverlay(_Generated):
         return DrawnGraph(user[edges], None)
 
     def _checked(self, edges: Pairs, size: int) -> Pairs:
-        """The edges of a cluster's graph, checked to be distinct and to join different nodes of the cluster."""
+        """The edges, checked to be distinct and to join different nodes of a cluster of `size` users."""
         wanted = f"edges must be an array of integers (m, 2), not {described(edges)}"
         require(self._at_fault("graph"), is_array(edges, "iu", (None, 2)), wanted)
         low, high = edges.min(axis=1), edges.max(axis=1)
@@ -176,7 +164,7 @@ class RegularOverlay(GraphOverlay):
     """Every user has the same number of neighbours, chosen at random (`random_graphs.regular_edges`).
 
     A cluster of at most degree + 1 users is complete. If both the degree and the cluster's size are odd, no such graph
-    exists; the users of that cluster then have degree + 1 neighbours.
+    exists. The users of such a cluster have degree + 1 neighbours.
     """
 
     kind: Literal["regular"] = "regular"
@@ -193,7 +181,7 @@ class RegularOverlay(GraphOverlay):
 
 
 class SmallWorldOverlay(GraphOverlay):
-    """A ring of users, each joined to the nearest ones; some edges are moved (`random_graphs.small_world_edges`).
+    """Users on a ring, each joined to the nearest users; some edges are moved (`random_graphs.small_world_edges`).
 
     A cluster of at most degree + 1 users is complete. Users stand on the ring in random order.
     """
@@ -235,14 +223,15 @@ class ScaleFreeOverlay(GraphOverlay):
 
 
 class GeometricOverlay(_Generated):
-    """Each cluster has a unit square, in which its users are at random points; within a radius they are neighbours."""
+    """The users of each cluster are random points in a unit square. Users within a radius are neighbours."""
 
     kind: Literal["geometric"] = "geometric"
     mean_degree: float | None = Field(default=None, gt=0, le=1000)
-    """Expected number of neighbours, above 0 and at most 1000; the radius of each cluster follows from its size and the
-    square's borders. A cluster of at most mean_degree + 1 users is complete. Give this or `radius`."""
+    """Expected number of neighbours, above 0 and at most 1000; the radius follows from this number and the cluster's
+    size. A cluster of at most mean_degree + 1 users is complete. Give this or `radius`."""
     radius: float | None = Field(default=None, gt=0, le=1.5)
-    """Largest distance between neighbours, the square's side being 1; above 0 and at most 1.5, which joins all."""
+    """Largest distance between neighbours, above 0 and at most 1.5, in units of the square's side; 1.5 joins all
+    users."""
 
     @model_validator(mode="after")
     def _one_of_them(self) -> "GeometricOverlay":
@@ -254,8 +243,9 @@ class GeometricOverlay(_Generated):
         return (size - 1) * share_within(self._reach(size))
 
     def _reach(self, size: int) -> float:
-        """The largest distance between neighbours in a cluster of `size` users, in units of the square's side. It is
-        the key `radius`, or the radius with which a user has `mean_degree` neighbours on average.
+        """The largest distance between neighbours in a cluster of `size` users, in units of the square's side.
+
+        This is the key `radius`, or the radius with which a user has `mean_degree` neighbours on average.
         """
         if self.radius is not None:
             return self.radius
@@ -289,9 +279,7 @@ def share_within(radius: float) -> float:
 
 @lru_cache(maxsize=4096)
 def radius_of(share: float) -> float:
-    """The radius r for which two random points of the unit square have a distance of at most r with probability
-    `share`. It is computed from `share_within`.
-    """
+    """The radius within which two random points of the unit square lie with probability `share`."""
     from scipy.optimize import brentq
 
     return 1.5 if share >= 1.0 else float(brentq(lambda r: share_within(r) - share, 0.0, math.sqrt(2.0)))
@@ -303,7 +291,7 @@ def _everybody(size: int) -> Pairs:
 
 
 def edges_of(graph: Any) -> Pairs:
-    """Edges (m, 2), int64, of a graph of NetworkX whose nodes are numbers; the graph is emptied."""
+    """Edges (m, 2), int64, of a graph of NetworkX with numbers as nodes; the graph is emptied."""
     edges = np.array(graph.edges, dtype=np.int64).reshape(-1, 2)
     vars(graph).clear()  # graph and views refer to each other, so 1 kB a user would stay in memory for longer
     return edges

@@ -1,4 +1,4 @@
-"""Who may ask whom: the neighbours of every user in arrays, and overlays from files (edge lists and GraphML)."""
+"""Who may ask whom: arrays with every user's neighbours, and overlays from files (edge lists and GraphML)."""
 
 import io
 import re
@@ -32,7 +32,7 @@ class OverlayInput:
     cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
     streams: the replicate's random streams. places: directories in which files are looked for.
     row: (n,) each user's row in the population's source; None: user i is row i.
-    source_rows: number of rows in the source, including those that are no users; None: n, the number of users.
+    source_rows: number of rows in the source, including rows that are no users; None: n, the number of users.
     """
 
     cluster_offsets: Offsets
@@ -44,13 +44,12 @@ class OverlayInput:
 
 @dataclass(frozen=True)
 class Overlay:
-    """A graph of the users: two users who are joined by an edge are neighbours, and each may ask the other.
+    """A graph of the users. An edge joins two neighbours, and each of the two may ask the other.
 
     The neighbours of user i are indices[indptr[i]:indptr[i+1]]: ascending, all in her cluster, without herself.
-    indptr: (n+1,) for n users. indices: (E,) neighbours of all users in turn, so that every edge is there twice.
+    indptr: (n+1,) for n users. indices: (E,) neighbours of all users in turn, so every edge occurs twice.
     position: (n, 2) in the unit square; None: users have no positions.
-    dropped_edges: number of edges of a file that were not used, since they join two clusters, or touch rows that are no
-    users of this replicate.
+    dropped_edges: number of a file's edges that join two clusters, or touch rows that are no users; they are not used.
     """
 
     indptr: NDArray[np.int64]
@@ -80,8 +79,7 @@ class Overlay:
 
         edges = np.ones(len(self.indices), dtype=np.int8)
         graph = csr_array((edges, self.indices, self.indptr), shape=(self.num_users, self.num_users))
-        # each edge is stored in both directions, so the strong components are the connected ones; to find them takes
-        # less memory
+        # edges are stored in both directions, so strong components equal connected ones, and need less memory
         component = connected_components(graph, connection="strong")[1]
         first = np.unique(component, return_index=True)[1]  # a node of each component
         return int(np.count_nonzero(np.bincount(cluster_of(cluster_offsets)[first]) > 1))
@@ -96,7 +94,7 @@ class Overlay:
     def shard(self, start: int, stop: int) -> "Overlay":
         """The overlay among the users `start` to `stop - 1` only, who are renumbered from 0.
 
-        These users must form whole clusters. The result states 0 dropped edges (edges of a file that were not used).
+        These users must form whole clusters. The result counts no dropped edges.
         """
         begin, end = self.indptr[start], self.indptr[stop]
         position = None if self.position is None else self.position[start:stop]
@@ -116,8 +114,7 @@ def from_pairs(num_users: int, pairs: Pairs, position: Points | None = None, dro
 
     Args:
         num_users: n. position: (n, 2) of the users in the unit square; None: users have no positions.
-        dropped_edges: how many edges of a file were left out, since they join two clusters or touch rows that are no
-        users; the number is kept for reports.
+        dropped_edges: number of a file's edges that were left out, for reports.
     """
     from scipy.sparse import coo_array
 
@@ -129,7 +126,7 @@ def from_pairs(num_users: int, pairs: Pairs, position: Points | None = None, dro
 
 
 def side_by_side(parts: Sequence[Overlay]) -> Overlay:
-    """Joins one or more overlays into one; the users of each are numbered after those of the overlays before it."""
+    """Joins one or more overlays into one; users are renumbered in the order of the overlays."""
     if len(parts) == 1:
         return parts[0]
     firsts = np.cumsum([0, *(part.num_users for part in parts[:-1])]).astype(np.int32)
@@ -144,28 +141,26 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 class FileOverlay(Config):
-    """An overlay with the edges of a file. A user's id in the file is her row in the population's source, from 0,
-    before the holdout is drawn.
+    """An overlay with the edges of a file. A user's id in the file is the number of her row in the population's source.
 
-    Edges that join two clusters or touch rows that are no users of this replicate are dropped and counted.
+    Rows are numbered from 0, before the holdout is drawn. Edges that join two clusters, or touch rows that are no users
+    of this replicate, are dropped and counted.
     """
 
     kind: Literal["file"] = "file"
     path: str = Field(min_length=1)
-    """An edge list (two ids a line, separated by white space or a comma; # starts a comment), or a .graphml file;
-    looked for beside the scenario file, in the data directory, then in the working directory."""
+    """An edge list (two ids a line, separated by white space or a comma; # starts a comment), or a .graphml file. The
+    file is looked for beside the scenario file, in the data directory, then in the working directory."""
 
     def build(self, source: OverlayInput) -> Overlay:
         """Reads a file's edges and returns the overlay among the users of one replicate.
 
-        Edges that join two clusters, or touch rows that are no users of this replicate, are dropped and counted.
-
         Args:
-            source: the replicate's users: their clusters, the row of each user in the data, and where files are looked
+            source: the replicate's users and their rows in the data, and the directories in which the file is looked
             for.
 
         Raises:
-            InputError: the file is missing or malformed or has an unknown user, or no edge joins two users of one
+            InputError: the file is missing or malformed, or has an unknown user, or no edge joins two users of one
             cluster.
         """
         num_users = int(source.cluster_offsets[-1])
@@ -190,15 +185,15 @@ def read_edges(path: Path, source_rows: int) -> Pairs:
     """The distinct undirected edges of a file, each once as (smaller id, larger id), in ascending order.
 
     Args:
-        path: a GraphML file if its name ends in .graphml (or .graphml.gz), else an edge list: two ids on each line,
-            separated by white space or a comma; `#` starts a comment.
+        path: a GraphML file if the name ends in .graphml or .graphml.gz, otherwise an edge list. An edge list has two
+        ids on each line, separated by white space or a comma; `#` starts a comment.
         source_rows: ids are the numbers 0 to source_rows - 1.
 
     Returns:
-        Edges (m, 2), read-only; an edge from a user to herself is left out.
+        Edges (m, 2), read-only, without edges from a user to herself.
 
     Raises:
-        InputError: the file is unreadable, or a line is malformed or names an unknown user; the message has the line's
+        InputError: the file is unreadable, or a line is malformed or names an unknown user. The message has the line's
         number.
     """
     content = read_bytes(path)
@@ -213,8 +208,7 @@ def read_edges(path: Path, source_rows: int) -> Pairs:
 
 
 def _listed_ids(content: bytes, path: Path, source_rows: int) -> Iterator[int]:
-    """Yields the two ids of every edge of an edge list, one after the other. Each line has two ids, separated by white
-    space or a comma; `#` starts a comment.
+    """Yields the two ids of every edge of an edge list, one after the other.
 
     Args:
         content: bytes of the file. path: the file, for messages. source_rows: ids are the numbers 0 to source_rows - 1.
@@ -236,8 +230,8 @@ def _listed_ids(content: bytes, path: Path, source_rows: int) -> Iterator[int]:
 
 
 def _graphml_ids(content: bytes, path: Path, source_rows: int) -> list[int]:
-    """The two ids of every edge of a GraphML file, one after the other. The file is read with a parser that knows the
-    line of each edge, so that messages can name it.
+    """The two ids of every edge of a GraphML file, one after the other. The parser knows each edge's line, for
+    messages.
 
     Args:
         content: bytes of the file. path: the file, for messages. source_rows: ids are the numbers 0 to source_rows - 1.
@@ -269,13 +263,13 @@ def _graphml_ids(content: bytes, path: Path, source_rows: int) -> list[int]:
     parser.StartElementHandler, parser.EntityDeclHandler = start, declared
     try:
         parser.Parse(content, True)
-    except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two for unknown encodings
+    except (expat.ExpatError, LookupError, ValueError) as error:  # an unknown encoding raises one of the last two
         _malformed(path, parser.ErrorLineNumber, f"not GraphML ({str(error).partition(':')[0]})")
     return ids
 
 
 def _user(text: str, path: Path, line: int, source_rows: int) -> int:
-    """The user with an id from a file; an InputError names the line if no user has this id."""
+    """The user with an id from a file. If no user has this id, an InputError names the line."""
     if _NUMBER.fullmatch(text) and (user := int(text)) < source_rows:
         return user
     allowed = f"ids are rows of the population's source, 0 to {source_rows - 1}"

@@ -8,23 +8,23 @@ from p2p_sim.network.overlay_graph import Pairs
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 _ROUNDS = 1000
-"""Largest number of draws of a new end for a moved edge; approximately half of the draws, or more, succeed."""
+"""Largest number of draws for the new end of a moved edge; at least about half of the draws succeed."""
 
 
 def regular_edges(size: int, degree: int, rng: np.random.Generator) -> Pairs:
     """The edges of a random graph in which every node has `degree` neighbours.
 
-    The method is that of Steger and Wormald (1999), which `networkx.random_regular_graph` follows too. Each node has
+    The method is due to Steger and Wormald (1999); `networkx.random_regular_graph` uses the same method. Each node has
     `degree` free ends. All free ends are paired at random. A pair becomes an edge unless it joins a node to itself or
-    repeats an edge; the ends of such pairs stay free for the next round. If no two of the nodes with free ends may be
+    repeats an edge. The ends of refused pairs stay free for the next round. If no two nodes with free ends may be
     joined, the graph is drawn anew.
 
-    The law is not exactly uniform over all regular graphs. It is asymptotically uniform as the number of nodes n grows,
-    for a degree of at most n^(1/3 - c), c > 0 (Kim and Vu, 2003). The law does not change if nodes are renumbered.
-    Privacy bounds are computed for the graph that was drawn, so they do not depend on this law.
+    The law is not exactly uniform over all regular graphs. For a degree of at most n^(1/3 - c), c > 0, the law is
+    asymptotically uniform as the number n of nodes grows (Kim and Vu, 2003). The law does not change if nodes are
+    renumbered. Privacy bounds are computed for the graph that was drawn, so they do not depend on this law.
 
-    If the degree is at least half of the number of nodes, the graph is drawn as the complement of a regular graph,
-    since pairing would rarely end.
+    If the degree is at least half of the number of nodes, pairing would rarely end. The graph is then drawn as the
+    complement of a regular graph.
 
     Args:
         size: number of nodes, which are numbered from 0. degree: 0 to size - 1; size times degree must be even. rng:
@@ -37,7 +37,7 @@ def regular_edges(size: int, degree: int, rng: np.random.Generator) -> Pairs:
         ValueError: there is no such graph.
     """
     if not 0 <= degree < max(size, 1) or size * degree % 2:
-        raise ValueError(f"size = {size}, degree = {degree}: no graph; the degree must be below the size, and one even")
+        raise ValueError(f"size = {size}, degree = {degree}: no graph; degree must be below size, and one must be even")
     if 2 * degree >= size:
         absent = regular_edges(size, size - 1 - degree, rng)
         present = np.triu(np.ones((size, size), dtype=np.bool_), k=1)
@@ -50,12 +50,10 @@ def regular_edges(size: int, degree: int, rng: np.random.Generator) -> Pairs:
 
 
 def _paired(size: int, degree: int, rng: np.random.Generator) -> Integers | None:
-    """One attempt to draw a random graph in which every node has `degree` neighbours: random pairing of each node's
-    free ends, in rounds, until none is left. Returns a number for each edge, ascending: the smaller node times `size`,
-    plus the larger node. Returns None if the attempt failed, because no two nodes with free ends may still be joined.
+    """One attempt to draw a random graph in which every node has `degree` neighbours; None: the attempt failed.
 
-    Args:
-        size: number of nodes. rng: draws the pairs.
+    Free ends of nodes are paired in rounds, until none is left. The attempt fails if no two nodes with free ends may be
+    joined. The result is a number for each edge, ascending: the smaller node times `size`, plus the larger node.
     """
     free = np.tile(np.arange(size, dtype=np.int32), degree)
     first, later = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)  # edges of the first and of later rounds
@@ -71,8 +69,8 @@ def _paired(size: int, degree: int, rng: np.random.Generator) -> Integers | None
             later = _merged(later, pairs[~refused])
         else:
             first = pairs[~refused]
-        # the attempt has failed if no two nodes with free ends may be joined; among more than `degree` nodes, two
-        # always may be
+        # the attempt has failed if no two nodes with free ends may be joined; more than `degree` nodes always have
+        # such a pair
         nodes = np.unique(free)
         if 0 < nodes.size <= degree:
             smaller, larger = np.triu_indices(nodes.size, k=1)
@@ -87,13 +85,14 @@ def small_world_edges(size: int, degree: int, rewire_prob: float, rng: np.random
 
     Nodes stand on a ring, each joined to the `degree` nearest nodes. Each edge is moved with probability `rewire_prob`,
     independently. A moved edge keeps one end. In each round, every edge that is still to be moved draws a uniformly
-    random node as its other end. It is moved there unless an edge of the ring, or an edge moved earlier, joins the two
-    nodes already. If several edges of a round draw the same pair, the one that is shortest on the ring takes it.
+    random node as the other end. The edge is moved there unless an edge of the ring, or an edge moved earlier, joins
+    the two nodes already. If several edges of a round draw the same pair, the edge that is shortest on the ring takes
+    the pair.
 
-    Watts and Strogatz move edges one after another, and an edge may take a place that became free by an earlier move.
-    The difference between the two laws is of the order of degree/size. Rings of at most 4 * degree nodes are rewired as
-    Watts and Strogatz do: the other end of a moved edge becomes a random node that the kept end is not joined to at
-    that time. An edge stays in its place if no other place is found.
+    Watts and Strogatz move edges one after another, so an edge may take a place that an earlier move left free. The
+    difference between the two laws is of the order of degree/size. Rings of at most 4 * degree nodes are rewired as
+    Watts and Strogatz do. There, the other end of a moved edge becomes a random node to which the kept end is not
+    joined at that time. An edge stays in place if no other place is found.
 
     Args:
         size: number of nodes, more than degree. degree: number of neighbours on the ring, even. rewire_prob: 0 to 1.
@@ -109,7 +108,7 @@ def small_world_edges(size: int, degree: int, rewire_prob: float, rng: np.random
         return _rewired_in_turn(start, end, moved, size, rng)
     at_first = _keys(start, end, size)
     ring, unmoved, rewired = np.sort(at_first), np.sort(np.delete(at_first, moved)), np.zeros(0, dtype=np.int64)
-    # each round draws a new end for every edge still to be moved, and moves those whose new pair is free
+    # each round draws a new end for every edge still to be moved, and moves an edge if the new pair is free
     for _ in range(_ROUNDS):
         drawn = rng.integers(size, size=moved.size)
         pairs = _keys(start[moved], drawn, size)
@@ -124,13 +123,14 @@ def small_world_edges(size: int, degree: int, rewire_prob: float, rng: np.random
 
 
 def _rewired_in_turn(start: Integers, end: Integers, moved: Integers, size: int, rng: np.random.Generator) -> Pairs:
-    """The edges of a small ring of `size` nodes after some edges were moved one after another. A moved edge keeps its
-    first node. Its other end becomes a random node that the first node is not joined to at that time. If there is no
-    such node, the edge stays. The result is (m, 2), each edge once, the smaller node first.
+    """The edges (m, 2) of a small ring of `size` nodes after some edges were moved one after another.
+
+    A moved edge keeps its first node. The other end becomes a random node to which the first node is not joined at that
+    time. If there is no such node, the edge stays.
 
     Args:
-        start, end: (m,) each, the two nodes of every edge of the ring; the node in `start` is kept. moved: indices of
-        the edges that are moved. size: number of nodes. rng: draws the new nodes.
+        start, end: (m,) each, the two nodes of every edge of the ring. moved: indices of the edges that are moved.
+        size: number of nodes. rng: draws the new nodes.
     """
     joined = np.eye(size, dtype=np.bool_)
     joined[start, end] = joined[end, start] = True
@@ -144,7 +144,7 @@ def _rewired_in_turn(start: Integers, end: Integers, moved: Integers, size: int,
 
 
 def _keys(first: NDArray[np.integer], second: NDArray[np.integer], size: int) -> Integers:
-    """A number for each pair of nodes (m,): the smaller node times size, plus the larger."""
+    """A number for each pair of nodes (m,): the smaller node times `size`, plus the larger node."""
     keys = np.minimum(first, second).astype(np.int64)
     keys *= size
     keys += np.maximum(first, second)
@@ -152,16 +152,14 @@ def _keys(first: NDArray[np.integer], second: NDArray[np.integer], size: int) ->
 
 
 def _split(keys: Integers, size: int) -> Pairs:
-    """The pairs of nodes (m, 2) behind m numbers, the smaller node first. The number of a pair is the smaller node
-    times `size`, plus the larger node.
-    """
+    """The pairs of nodes (m, 2) behind m numbers of `_keys`, the smaller node first."""
     pairs = np.empty((keys.size, 2), dtype=np.int64)
     np.divmod(keys, max(size, 1), out=(pairs[:, 0], pairs[:, 1]))
     return pairs
 
 
 def _within(keys: Integers, ascending: Integers) -> Bools:
-    """Marks the keys (m,) that are in an ascending array; `np.isin` would sort the array anew in every round."""
+    """Whether each key (m,) is in an ascending array; `np.isin` would sort the array anew in every round."""
     if not ascending.size:
         return np.zeros(keys.size, dtype=np.bool_)
     position = np.minimum(np.searchsorted(ascending, keys), ascending.size - 1)

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from p2p_sim.base import InputError
 
 MOST = 1e9
-"""Largest number allowed in a trace; as seconds it is approximately 32 years."""
+"""Largest number allowed in a trace; in seconds, this is approximately 32 years."""
 
 
 @dataclass(frozen=True)
 class TraceTable:
     """Columns of numbers that were read from a trace.
 
-    path: the file. line: (m,) number of the line on which each of the m rows ends, from 1. columns: for each column by
-    its name, (m,) numbers from 0 to 1e9.
+    path: the file. line: (m,) number of the line on which each of the m rows ends, from 1. columns: the numbers (m,) of
+    each column, from 0 to 1e9, under the column's name.
     """
 
     path: Path
@@ -35,7 +35,7 @@ class TraceTable:
 def read_trace(path: Path, names: tuple[str, ...], key: str) -> TraceTable:
     """Read the named columns of a CSV file; empty lines are skipped.
 
-    If one column is asked for and the file has a single column, this column may have any name that is not a number.
+    If one column is wanted and the file has a single column, this column may have any name that is not a number.
 
     Args:
         path: a CSV file in UTF-8.
@@ -43,7 +43,7 @@ def read_trace(path: Path, names: tuple[str, ...], key: str) -> TraceTable:
         key: the scenario key that named the file, for errors.
 
     Raises:
-        InputError: the file has no such column or no rows, or a cell is no number from 0 to 1e9; the message names the
+        InputError: the file has no such column or no rows, or a cell is no number from 0 to 1e9. The message names the
         line.
     """
     rows, lines = [], []
@@ -65,15 +65,16 @@ def read_trace(path: Path, names: tuple[str, ...], key: str) -> TraceTable:
 
 
 def _positions(header: list[str], names: tuple[str, ...], context: str) -> dict[str, int]:
-    """The position of each wanted column in the header line, from 0. If one column is wanted and the header has a
-    single cell that is not a number, this cell stands for the wanted column, whatever its text.
+    """The position of each wanted column in the header line, from 0.
+
+    If one column is wanted, a single cell in the header stands for this column, unless the cell is a number.
 
     Args:
-        header: the cells of the header line. names: names of the wanted columns. context: beginning of the error
-        message, with the scenario key and the path.
+        header: the cells of the header line. names: names of the wanted columns. context: beginning of an error
+        message.
 
     Raises:
-        InputError: a name does not occur in the header, or more than once.
+        InputError: a name does not occur in the header, or occurs more than once.
     """
     if len(header) == len(names) == 1 and _number(header[0]) is None:
         return {header[0]: 0}
@@ -88,8 +89,8 @@ def _cells(row: list[str], where: dict[str, int], context: str) -> Iterator[floa
     """Yields the numbers in the wanted cells of one row, in the order of `where`.
 
     Args:
-        row: all cells of the row, as texts. where: for each wanted column its position in the row, from 0. context:
-        beginning of the error message, with the scenario key, the path and the line.
+        row: all cells of the row, as texts. where: position of each wanted column, from 0. context: beginning of an
+        error message.
 
     Raises:
         InputError: a cell is missing or is no number from 0 to 1e9.
@@ -103,7 +104,7 @@ def _cells(row: list[str], where: dict[str, int], context: str) -> Iterator[floa
 
 
 def _number(cell: str) -> float | None:
-    """The finite number that a cell contains; None if it contains none."""
+    """The finite number in a cell; None: the cell has no such number."""
     try:
         number = float(cell)
     except ValueError:

@@ -23,7 +23,7 @@ MOST = 1e6
 class HeartConfig(RandomSplit):
     """UCI Heart Disease: 13 features scaled by public constants; label 1 for a diseased heart; a cluster is a hospital.
 
-    The clusters are Cleveland (0), Hungary (1), Switzerland (2) and VA Long Beach (3). A missing value is replaced by
+    The hospitals are Cleveland (0), Hungary (1), Switzerland (2) and VA Long Beach (3). A missing value is replaced by
     the public centre of its feature.
     """
 
@@ -43,8 +43,9 @@ class HeartConfig(RandomSplit):
         return [find_file("uci-heart", places, "uci-heart", (f"processed.{name}.data",)) for name in HOSPITALS]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Reads the rows of all hospitals, and splits them at random into users and held-out rows, on which errors are
-        measured. The cluster of a row is its hospital, 0 to 3.
+        """Reads the rows of all hospitals, which are split at random into users and held-out rows.
+
+        Errors are measured on the held-out rows. The cluster of a row is its hospital, 0 to 3.
 
         Args:
             places: directories in which the files are looked for, in this order. streams: the replicate's random
@@ -60,8 +61,7 @@ def read_hospital(path: Path, state: State) -> Examples:
     path: the file. state: time of last change and size of the file; if these have changed, the file is read again.
 
     Raises:
-        InputError: there are not 14 columns of numbers, the last of which is a diagnosis from 0 to 4; or a number is
-        too large.
+        InputError: a row is not 14 numbers, or the last number is no diagnosis from 0 to 4, or a number is too large.
     """
     lines = read_bytes(path).decode("utf-8", errors="replace").split()
     try:
@@ -79,7 +79,7 @@ def read_hospital(path: Path, state: State) -> Examples:
 
 
 SHIFT = 0.3
-"""Standard deviation with which a branch's mean of each feature varies around the main organisation's mean."""
+"""Standard deviation of a feature's mean in a branch, around the main organisation's mean."""
 
 
 class Branch(NamedTuple):
@@ -100,13 +100,14 @@ class Branch(NamedTuple):
 def branches(
     groups: Sequence[Sequence[int]], importance: Sequence[float], count: int, law: int, signal: float, difference: float
 ) -> list[Branch]:
-    """The laws of the rows of `count` organisations, the main organisation first. A row's d features x are Gaussian
-    around the organisation's mean, and its label is 1 with probability 1/(1 + exp(-weights·x)). The means and weights
-    of all organisations are drawn from one seed.
+    """The laws of the rows of `count` organisations, the main organisation first.
+
+    A row's d features x are Gaussian around the organisation's mean. The label is 1 with probability 1/(1 +
+    exp(-weights·x)). The means and weights of all organisations are drawn from one seed.
 
     Args:
         groups: the features of each group; all groups together have the features 0..d-1. importance: a number for each
-        group; divided by the number of the group's features, it is the standard deviation of these features' weights
+        group. This number, divided by the group's number of features, is the standard deviation of the group's weights
         before scaling. count: number of organisations. law: the seed. signal: length to which an organisation's weights
         are scaled, and so the standard deviation of weights·x. difference: relative standard deviation of a branch's
         weights around the main organisation's weights.
@@ -145,7 +146,7 @@ class BranchesConfig(Source):
     signal: float = Field(default=1.5, gt=0, le=100)
     """Standard deviation of the logits, above 0 and at most 100."""
     difference: float = Field(default=0.5, ge=0, le=10)
-    """Relative standard deviation of a branch's weights around the main organisation's, 0 to 10."""
+    """Relative standard deviation of a branch's weights around the main organisation's weights, 0 to 10."""
     law: int = Field(default=0, ge=0)
     """Seed of the laws, which all replicates share."""
     test_rows: int = Field(default=1000, ge=1, le=1_000_000)
@@ -168,8 +169,9 @@ class BranchesConfig(Source):
         )  # fmt: skip
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users' rows of one replicate, and `test_rows` further rows of each organisation, on which errors
-        are measured. The cluster of a row is the number of its organisation, 0 for the main one.
+        """Draws the users' rows of one replicate, and `test_rows` further rows of each organisation to measure errors.
+
+        The cluster of a row is the number of its organisation, 0 for the main organisation.
 
         Args:
             places: not used, since no file is read. streams: the replicate's random streams.
@@ -183,12 +185,7 @@ class BranchesConfig(Source):
 
 
 def _together(parts: Sequence[Examples]) -> Examples:
-    """The rows of several organisations as one table: features, labels, and for each row the number of its organisation
-    as its cluster, from 0.
-
-    Args:
-        parts: the rows of each organisation, in order.
-    """
+    """The rows of several organisations as one table. A row's cluster is the number of its organisation, from 0."""
     features = np.concatenate([part.features for part in parts])
     labels = np.concatenate([part.labels for part in parts])
     return Examples(features, labels, np.repeat(np.arange(len(parts)), [len(part.labels) for part in parts]))

@@ -21,15 +21,14 @@ class Clustering(Config):
 
     kind: str
     by_distance: ClassVar[str] = ""
-    """Name of the clustering if it uses distances between users, so that scales of features matter; else empty."""
+    """Name of the clustering if it uses distances between users, which depend on the scales of features; else empty."""
     blind: ClassVar[bool] = False
-    """Whether the clustering looks at no user's features, so that it reveals nothing about a row."""
+    """Whether the clustering uses no user's features, and so reveals nothing about a row."""
     min_size: int = Field(default=2, ge=2)
     """s: smallest cluster allowed, at least 2."""
 
     def shortfall(self, clusters: int) -> str:
-        """For messages: a clause that says why there are fewer clusters than the key `count` asks for, or an empty text
-        if there is no reason to state. It is empty here; subclasses override this method.
+        """For messages: why there are fewer clusters than the key `count` asks for; empty if there is no reason.
 
         Args:
             clusters: number of clusters that were made.
@@ -38,29 +37,28 @@ class Clustering(Config):
 
 
 class _Merging(Clustering):
-    """Base of clusterings that make a given number of clusters and merge those that are too small."""
+    """Base of clusterings that make `count` clusters and then merge small clusters."""
 
     count: int = Field(default=20, ge=1)
     """Number of clusters asked for, at least 1; merging may leave fewer."""
 
     def shortfall(self, clusters: int) -> str:
-        """For messages: a clause that says how many clusters were asked for, and that small ones were merged; empty if
-        there are as many clusters as asked for.
+        """For messages: the number of clusters asked for, and that small clusters were merged; empty if none is
+        missing.
 
         Args:
             clusters: number of clusters that were made.
         """
-        reason = f"those of fewer than min_size = {self.min_size:,} users are merged"
+        reason = f"clusters of fewer than min_size = {self.min_size:,} users are merged"
         return f"{self.count:,} asked for; {reason}" if clusters < self.count else ""
 
 
 def merge_small(features: NDArray[np.floating], cluster: NDArray[np.integer], min_size: int) -> Clusters:
-    """Merges the smallest cluster into the cluster with the nearest mean, again and again, until no cluster is smaller
-    than `min_size`.
+    """Merges the smallest cluster into the cluster with the nearest mean, until no cluster is smaller than `min_size`.
 
     Args:
         features: (n, d) of the users. cluster: (n,) number of each user's cluster.
-        min_size: at least 1; if it is above n, InputError is raised.
+        min_size: at least 1; if min_size is above n, InputError is raised.
 
     Returns:
         The cluster of each user (n,), numbered from 0 without gaps.
@@ -87,28 +85,26 @@ def merge_small(features: NDArray[np.floating], cluster: NDArray[np.integer], mi
 
 
 def check_users(key: str, least: int, users: int) -> None:
-    """Raise InputError if there are fewer users than the key `clusters.{key}` needs. `least`: number of users that the
-    key needs. `users`: number of users.
-    """
+    """Raise InputError if there are fewer users than `least`, the number that the key `clusters.{key}` needs."""
     if least > users:
         raise InputError(f"clusters.{key} = {least}: there are only {count(users, 'user')}")
 
 
 MOST_USERS = 20_000
-"""Largest number of users in agglomerative clustering; the distances between all their pairs need 1.6 GB."""
+"""Largest number of users in agglomerative clustering; the distances between all pairs of users need 1.6 GB."""
 
 
 class AgglomerativeClusters(_Merging):
     """Ward's agglomerative clustering; clusters with fewer than `min_size` users are merged into the nearest cluster.
 
-    Nothing is drawn at random. At most 20,000 users are allowed, since memory grows with the square of their number.
+    Nothing is drawn at random. At most 20,000 users are allowed, since memory grows with the square of this number.
     """
 
     kind: Literal["agglomerative"] = "agglomerative"
     by_distance: ClassVar[str] = "agglomerative clustering"
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """The cluster of each of n users, (n,), numbered from 0, by Ward's clustering of their features.
+        """The cluster (n,) of each user, numbered from 0, by Ward's clustering of the features.
 
         Args:
             users: the rows of all n users; only features are used. streams: not used, since nothing is drawn.
@@ -129,15 +125,15 @@ class AgglomerativeClusters(_Merging):
 
 
 PART, ROUNDS = 500, 3
-"""Number of users that are assigned together (or `count`, if that is more), and number of k-means rounds."""
+"""PART: number of users who are assigned together, or `count` if larger. ROUNDS: number of k-means rounds."""
 
 
 class BalancedClusters(Clustering):
-    """k-means with equal cluster sizes: they differ by at most one user; no user is left out, and nothing is merged.
+    """k-means with equal cluster sizes, which differ by at most one user. No user is left out, and nothing is merged.
 
-    Users are divided at random into parts of 500 (or `count`, if that is more). Each part is assigned as a whole: the
-    numbers of its users in the clusters differ by at most one. Among all such assignments, the one with the smallest
-    total squared distance to the means is taken.
+    Users are divided at random into parts of 500, or of `count` if `count` is larger. Each part is spread over the
+    clusters in numbers that differ by at most one. Among all such assignments of a part, the assignment with the
+    smallest total squared distance to the means is taken.
     """
 
     kind: Literal["balanced"] = "balanced"
@@ -148,8 +144,7 @@ class BalancedClusters(Clustering):
     def assign(self, users: Examples, streams: Streams) -> Clusters:
         """The cluster of each user (n,), numbered from 0, by k-means with equal cluster sizes.
 
-        users: rows of all n users. streams: the replicate's random streams, for the first means and the order in which
-        users are assigned.
+        users: rows of all n users. streams: the replicate's random streams, for the first means and the order of users.
         """
         from sklearn.cluster import MiniBatchKMeans
 
@@ -160,8 +155,7 @@ class BalancedClusters(Clustering):
         seed = streams.integer_seed("clusters")
         means = MiniBatchKMeans(count, n_init=1, random_state=seed).fit(features).cluster_centers_
         order = np.random.default_rng(seed).permutation(total)
-        # k-means in two alternating steps: assign users, so that cluster sizes differ by at most one; then compute the
-        # means
+        # k-means in two alternating steps: assign users to clusters of equal sizes; then compute the means
         for _ in range(ROUNDS):
             cluster = _assigned(features, means, order)
             members = np.argsort(cluster, kind="stable")
@@ -170,28 +164,27 @@ class BalancedClusters(Clustering):
         return cluster
 
     def shortfall(self, clusters: int) -> str:
-        """For messages: a clause that says how many clusters were asked for (the key `count`), and that there are too
-        few users for so many clusters of at least `min_size` users; empty if there are as many clusters as asked for.
+        """For messages: the number of clusters asked for, and that users are too few; empty if no cluster is missing.
 
         Args:
             clusters: number of clusters that were made.
         """
-        reason = f"there are too few users for so many of min_size = {self.min_size:,}"
+        reason = f"there are too few users for so many clusters of min_size = {self.min_size:,}"
         return f"{self.count:,} asked for; {reason}" if clusters < self.count else ""
 
 
 def _assigned(features: NDArray[np.float64], means: NDArray[np.float64], order: NDArray[np.int64]) -> Clusters:
-    """Assigns each user to a near cluster mean, and returns clusters (n,) whose sizes differ by at most one.
+    """The cluster (n,) of each user, with a mean near to her features; cluster sizes differ by at most one.
 
     Args:
         features: (n, d) of the users. means: (C, d) of the clusters.
-        order: (n,) users in the order of assignment. Consecutive users form parts. The assignment of each part
-        minimises the sum of its users' squared distances to the means of their clusters.
+        order: (n,) users in the order of assignment. Consecutive users form parts. Each part has the assignment with
+        the smallest sum of squared distances to cluster means.
     """
     import scipy
 
     count, cluster = len(means), np.empty(len(order), dtype=np.int64)
-    # a slot in a cluster for each user; the clusters' numbers of slots differ by at most one
+    # a slot in a cluster for each user; the numbers of slots in the clusters differ by at most one
     slots = np.arange(len(order)) % count
     for start in range(0, len(order), max(PART, count)):
         part = order[start : start + max(PART, count)]
@@ -203,7 +196,7 @@ def _assigned(features: NDArray[np.float64], means: NDArray[np.float64], order: 
 
 
 class HdbscanClusters(Clustering):
-    """HDBSCAN (Campello, Moulavi and Sander 2013) on the features, which chooses the number of clusters.
+    """HDBSCAN (Campello, Moulavi and Sander 2013) on the features; the method itself chooses the number of clusters.
 
     A user in no dense region ("noise") joins the cluster with the nearest mean, so no user is left out. If no dense
     region is found, all users are one cluster. Nothing is drawn at random.
@@ -215,7 +208,7 @@ class HdbscanClusters(Clustering):
     """s: smallest cluster allowed, at least 2; also the least number of users in a dense region."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """The cluster of each user (n,), numbered from 0: her dense region or, if she is in none, the nearest one.
+        """The cluster of each user (n,), numbered from 0: her dense region, or the nearest region if she is in none.
 
         users: rows of all n users. streams: not used, since nothing is drawn.
         """
@@ -242,7 +235,7 @@ def density_clusters(users: Examples, min_size: int) -> Clusters:
 
 
 class GivenClusters(Clustering):
-    """The clusters that the population comes with, such as those of a synthetic law or of a table's cluster column."""
+    """The clusters that the population comes with, for example from a synthetic law or a table's cluster column."""
 
     kind: Literal["given"] = "given"
     blind: ClassVar[bool] = True
@@ -250,7 +243,7 @@ class GivenClusters(Clustering):
     """s: smallest cluster allowed, at least 2; a smaller cluster is an error."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """The cluster of each user (n,) as her row states it, numbered from 0 without gaps; `streams` is not used."""
+        """The cluster of each user (n,), stated by her row, numbered from 0 without gaps; `streams` is not used."""
         if users.cluster is None:
             raise InputError(
                 "clusters.kind = 'given': this population has no clusters; use 'random' or, where features are public, "
@@ -261,7 +254,7 @@ class GivenClusters(Clustering):
         return cluster
 
     def check_sizes(self, sizes: NDArray[np.int64]) -> None:
-        """Raise InputError if a cluster has fewer users than `min_size`; sizes: (C,) users in each cluster."""
+        """Raise InputError if a cluster has fewer than `min_size` users. sizes: (C,) users in each cluster."""
         if sizes.min() < self.min_size:
             raise InputError(
                 f"clusters.min_size = {self.min_size}: the population has a cluster of {sizes.min()} users"
@@ -298,7 +291,7 @@ class KMeansClusters(_Merging):
     """Whether to use mini-batch k-means: faster on very large populations, with slightly less compact clusters."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """The cluster of each user (n,), numbered from 0, by k-means on features, with a start drawn from `streams`."""
+        """The cluster of each user (n,), numbered from 0, by k-means on features; `streams` draw the first means."""
         from sklearn.cluster import KMeans, MiniBatchKMeans
 
         check_users("count", self.count, len(users.labels))

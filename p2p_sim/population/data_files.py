@@ -30,12 +30,13 @@ FRAME = "frame-"
 
 
 def frames() -> Path:
-    """The directory for files with data frames. If a Python program uses a data frame as a population, the frame is
-    kept in such a file, since a population is read from a file. The directory lies in the system's temporary directory
-    and is created if absent; each process of this user that keeps data frames has a subdirectory there.
+    """The directory for files with data frames, created if absent.
+
+    A data frame that serves as a population is kept in such a file. The directory lies in the system's temporary
+    directory. Each process that keeps data frames has a subdirectory there.
 
     Raises:
-        InputError: the directory belongs to another user.
+        InputError: the directory belongs to another user of the system.
     """
     directory = Path(tempfile.gettempdir()) / f"p2p-sim-frames-{os.getuid()}"
     directory.mkdir(mode=0o700, exist_ok=True)
@@ -49,8 +50,8 @@ def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
 
     Args:
         path: the file's name or path, as written in the scenario. places: directories in which the file is looked for,
-        in this order; the working directory comes after them and, if the name begins with `FRAME`, the directories of
-        data frames after it. key: the scenario's key that has the path, for the message.
+        in this order. The working directory comes next. The directories of data frames come last, if the name begins
+        with `FRAME`. key: the scenario's key that has the path, for the message.
 
     Raises:
         InputError: no directory has the file.
@@ -60,7 +61,7 @@ def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
     for directory in (*places, Path(), *frame_directories):
         if is_file(directory / path):
             return directory / path
-    hint = "; it exists until the process that called p2p_sim.table ends: call it again" if of_a_frame else ""
+    hint = "; this file exists until the process that called p2p_sim.table ends: call table again" if of_a_frame else ""
     nowhere = (no_file(directory / path) for directory in (*places, Path()))
     raise InputError(f"{key} = {path!r}: {min(nowhere)}{hint}")  # `min` prefers "is a directory" to "no such file"
 
@@ -70,8 +71,7 @@ def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str
 
     Args:
         kind: the population's kind, for messages. places: the directories, in the order in which they are searched.
-        folder: name of a subfolder of these directories, in which the data set's files may be. names: names that the
-        file may have.
+        folder: subfolder of these directories that may have the files. names: names that the file may have.
 
     Raises:
         InputError: there is no such file.
@@ -88,7 +88,7 @@ def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file, decompressed if its name ends in .gz; an InputError if it is truncated or unreadable."""
+    """The content of a file, decompressed if the name ends in .gz. Raises InputError if the file cannot be read."""
     try:
         return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
@@ -96,7 +96,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
-    """The array of unsigned bytes in a file in the IDX format of MNIST; an InputError if the file is damaged."""
+    """The array of unsigned bytes in an IDX file, the format of MNIST. Raises InputError if the file is damaged."""
     content = read_bytes(path)
     if len(content) < 4 or content[:3] != b"\x00\x00\x08":
         raise InputError(f"{path}: not an IDX file of unsigned bytes")
@@ -111,11 +111,11 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
 
 
 State = tuple[int, int]
-"""A file's time of last change (ns) and its size. A cached reading is valid as long as the two are unchanged."""
+"""A file's time of last change (ns) and size (bytes). Cached content is valid as long as both stay the same."""
 
 
 def state(path: Path) -> State:
-    """The time of last change (ns) and the size (bytes) of the file at a path: a changed file has another state."""
+    """The time of last change (ns) and the size (bytes) of the file at a path."""
     status = path.stat()
     return status.st_mtime_ns, status.st_size
 

@@ -1,4 +1,4 @@
-"""Turns a data frame of Python into a population, by writing it to a file named by a hash of its content."""
+"""Turns a data frame of Python into a population: writes a file that is named by a hash of the content."""
 
 import atexit
 import hashlib
@@ -20,16 +20,16 @@ from p2p_sim.population.table_survey import look_at
 def table(frame: Any, label: str, **keys: Any) -> TableConfig:
     """A data frame as the population of a scenario, with a row for each user.
 
-    Columns are treated as the command `p2p-sim new` proposes: texts become one-hot, numbers are standardised, missing
-    values are filled in, and identifiers are left out. The proposal looks at the rows, so a mechanism that protects
-    whole rows refuses the table. With the argument `proposed=False` the caller states that all keys are public. The
-    population is identified by the frame's content. Until this process ends, the frame is in a file, which other
-    processes of the same account on this machine can read.
+    Columns are treated as the command `p2p-sim new` proposes. Texts become one-hot, and numbers are standardised.
+    Missing values are filled in, and identifiers are left out. The proposal looks at the rows, so a mechanism that
+    protects whole rows refuses the table. The argument `proposed=False` states that all keys are public. The frame's
+    content identifies the population. The frame is kept in a file until this process ends. Other processes of the same
+    account on this machine can read the file.
 
     Args:
         frame: a pandas data frame, or an object with `__dataframe__` (Polars, PyArrow and others).
         label: name of the column of private labels.
-        keys: keys of `[population]` with kind = "table"; they replace the proposed ones.
+        keys: keys of `[population]` with kind = "table"; they replace the proposed keys.
 
     Raises:
         InputError: `frame` is no data frame or has no such column, or a key does not fit.
@@ -61,7 +61,7 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
 def _own_directory(process: int) -> Path:
     """The directory for the data frames of this process; `process` is the number of the process.
 
-    It is removed when this process ends, but not when a fork of it ends.
+    The directory is removed when this process ends, but not when a forked process ends.
     """
     directory = frames() / str(process)
     directory.mkdir(mode=0o700, exist_ok=True)
@@ -70,8 +70,7 @@ def _own_directory(process: int) -> Path:
 
 
 def _content(frame: Any) -> bytes:
-    """The columns of a data frame as the bytes of an Arrow file. Equal frames give equal bytes with all library
-    versions.
+    """The columns of a data frame as the bytes of an Arrow file. Equal frames give equal bytes.
 
     Raises:
         InputError: `frame` is no data frame, or two columns have the same name.
@@ -93,7 +92,7 @@ def _content(frame: Any) -> bytes:
             held = from_dataframe(frame)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InputError(f"frame: {'; '.join(map(str, error.args))}") from None
-    # library versions write different metadata and chunks; without them equal frames have equal bytes
+    # metadata and chunks depend on library versions; without both, equal frames have equal bytes
     sink = pa.BufferOutputStream()
     plain = held.replace_schema_metadata(None).combine_chunks()
     with pa.ipc.new_file(sink, plain.schema) as out:

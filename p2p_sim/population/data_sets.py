@@ -1,4 +1,4 @@
-"""The public data sets that are read from files: their files are described, checked and downloaded here."""
+"""Describes, checks and downloads the files of public data sets."""
 
 import hashlib
 import tarfile
@@ -19,17 +19,17 @@ from p2p_sim.population.data_files import checksum, find_file, read_bytes
 
 TABLE = Path(__file__).with_name("data_sets.toml")
 PUBLISHED = "as published"
-"""The name of a file's version if the file is the .gz file as published, recognised by the SHA-256 of that .gz file."""
+"""The version of a file that equals the published .gz file, recognised by the SHA-256 of the .gz file."""
 
 
 @dataclass(frozen=True)
 class DataFile:
     """One file of a public data set, by name, size and SHA-256.
 
-    names: names that the file may have, plain or with .gz, in the order in which they are looked for. bytes: size of
-    the published content, not compressed. sha256: for the name of each version, the SHA-256 of its content.
-    gz_sha256: SHA-256 of the published .gz file; stated if the SHA-256 of its content is not known.
-    fetch: the file's address below the data set's source, or its path in the archive.
+    names: names that the file may have, plain or with .gz, in the order of search. bytes: size of the published
+    content, not compressed. sha256: SHA-256 of the content of each version, under the version's name.
+    gz_sha256: SHA-256 of the published .gz file; stated if the SHA-256 of the content is not known.
+    fetch: the file's address below the data set's source, or the file's path in the archive.
     optional: whether the data set can be read without the file.
     """
 
@@ -46,9 +46,9 @@ class DataFile:
         return self.names[0] if self.fetch is None else PurePosixPath(self.fetch).name.removesuffix(".gz")
 
     def version(self, path: Path) -> str | None:
-        """The name of the version of a file, such as "as published" or a name in the table of data sets
-        (data_sets.toml). Some data sets are in use in several versions; a version is recognised by its SHA-256. None:
-        the file is no known version.
+        """The name of a file's version, such as "as published" or a name in data_sets.toml; None: no known version.
+
+        Some data sets are in use in several versions. The SHA-256 shows the version.
 
         Args:
             path: the file.
@@ -66,10 +66,10 @@ class DataFile:
 class DataSet:
     """A public data set and its files.
 
-    kind: the population's kind, also the name of the files' folder in the data directory. used: in words, what uses the
-    data set: a value of a key in scenarios, a study, or both. source: the address of the files or of the archive;
-    without a source, `get` says in words how to get the files. archive: name of the archive below the source, if the
-    files come in one.
+    kind: the population's kind, also the name of the files' folder in the data directory. used: what uses the data set,
+    in words: a value of a key in scenarios, a study, or both. source: the address of the files or of the archive.
+    Without a source, `get` says how to get the files. archive: name of the archive below the source, if there is an
+    archive.
     """
 
     kind: str
@@ -86,8 +86,8 @@ class DataSet:
 class Checked:
     """The result of comparing a file with its published checksum.
 
-    path: the file's path; None: there is no such file. version: the name of the file's version; None: the version was
-    not recognised, or the file was not compared.
+    path: the file's path; None: there is no such file. version: the name of the file's version; None: the file was not
+    recognised, or was not compared.
     fault: a clause on what is wrong with the file; empty if nothing is wrong.
     """
 
@@ -118,20 +118,17 @@ def data_set(kind: str) -> DataSet:
 
 
 def check(dataset: DataSet, places: tuple[Path, ...], read: bool = True) -> list[Checked]:
-    """Compares every file of a data set with its published checksums. The result has an entry for each file: where it
-    was found, its version, and a clause on what is wrong, if anything is.
+    """Compares every file of a data set with its published checksums, and returns a result for each file.
 
     Args:
         dataset: the data set. places: directories in which files are looked for, in this order. read: whether to
-        compare the checksums; if not, it is only checked whether the files exist.
+        compare the checksums; if not, only the existence of the files is checked.
     """
     return [_checked(dataset.kind, file, places, read) for file in dataset.files]
 
 
 def _checked(kind: str, file: DataFile, places: tuple[Path, ...], read: bool) -> Checked:
-    """The result of looking for a file of the data set `kind`. If `read` is true, the file is also compared with its
-    checksums.
-    """
+    """Looks for a file of the data set `kind`. If `read` is true, also compares the file with its checksums."""
     try:
         path = find_file(kind, places, kind, file.names)
     except InputError:
@@ -175,7 +172,7 @@ def fetch(dataset: DataSet, directory: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made ({error.strerror})") from None
-    # scratch is on the same disk; files are moved only when all are checked, so a broken download leaves no file
+    # scratch is on the same disk; files are moved after all are checked, so a broken download leaves no file
     with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as scratch:
         if dataset.archive is None:
             fetched = [_retrieved(pooch, f"{dataset.source}{file.fetch}", Path(scratch)) for file in missing]
@@ -189,7 +186,7 @@ def fetch(dataset: DataSet, directory: Path) -> list[Path]:
 
 
 def _pooch() -> Any:
-    """The module pooch, without its log messages; if it is not installed, an InputError that says how to install it."""
+    """The module pooch, without log messages. If pooch is not installed, an InputError says how to install it."""
     try:
         import pooch
     except ImportError:

@@ -75,7 +75,7 @@ DigitTask = Literal["even-odd", "classes", "one-against-rest"]
 
 
 class RandomSplit(Extended, Source):
-    """Base of sources that hold out random rows in every replicate; all other rows, or some of them, are users."""
+    """Base of sources that hold out random rows in every replicate. All other rows, or a random part, are users."""
 
     later: ClassVar[tuple[str, ...]] = ("users",)
     users: int | None = Field(default=None, ge=2)
@@ -84,11 +84,10 @@ class RandomSplit(Extended, Source):
     """Share of the rows that are held out to measure error, between 0 and 1."""
 
     def held_out(self, count: int, streams: Streams) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Indices of the users' rows, and of the rows held out to measure errors, drawn at random from all rows of a
-        data set.
+        """Indices of the users' rows and of the held-out rows, drawn at random from all rows of a data set.
 
-        The draw looks at no label. So ε is the same as in an exchange that has only the drawn users. The rows held out
-        do not depend on the number of users.
+        Errors are measured on the held-out rows, which do not depend on the number of users. The draw looks at no
+        label. So ε equals the ε of an exchange that has only the drawn users.
 
         Args:
             count: number of rows of the data set. streams: the replicate's random streams.
@@ -112,7 +111,7 @@ class RandomSplit(Extended, Source):
     def split(self, rows: Examples, num_classes: int, streams: Streams) -> Sample:
         """Splits the rows of a data set at random into users and held-out rows, on which errors are measured.
 
-        The users keep the index of their row in the data set; the held-out rows do not.
+        A user keeps the index of her row in the data set; a held-out row does not.
 
         Args:
             rows: all labelled rows. num_classes: K. streams: the replicate's random streams.
@@ -129,7 +128,7 @@ class DigitsConfig(RandomSplit):
     task: DigitTask = "even-odd"
     """"even-odd": label 1 for odd digits; "classes": the ten digits; "one-against-rest": label 1 for digit `one`."""
     one: int = Field(default=0, ge=0, le=9)
-    """The digit that has label 1 where task = "one-against-rest", 0 to 9."""
+    """The digit that has label 1 if task = "one-against-rest", 0 to 9."""
 
     @property
     def known_classes(self) -> int:
@@ -145,17 +144,13 @@ class DigitsConfig(RandomSplit):
 
 
 class OfficialSplit(Source):
-    """Base of data sets with official test rows; all training rows, or a random part of them, are users."""
+    """Base of data sets with official test rows. All training rows, or a random part, are users."""
 
     users: int | None = Field(default=None, ge=2)
     """Number of users, drawn anew in each replicate from the training rows, at least 2; absent: all training rows."""
 
     def _choose(self, train: Examples, streams: Streams) -> Examples:
-        """The training rows that are users in a replicate: all of them or, if the key `users` states a number, that
-        many random rows.
-
-        Args:
-            train: all training rows. streams: the replicate's random streams.
+        """The training rows that are users in a replicate: all rows, or as many random rows as the key `users` states.
 
         Raises:
             InputError: there are fewer training rows than the key `users` asks for.
@@ -180,16 +175,13 @@ class AdultConfig(OfficialSplit):
         return [find_file("adult", places, "adult", either) for either in names]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Training rows (all, or some at random) as users, and all test rows. `places`: directories with the files."""
+        """The training rows as users (all, or some at random), and all test rows. `places`: folders with the files."""
         paths = tuple(self.files(places))
         train, holdout = load_adult(paths, tuple(map(state, paths)))
         return Sample(self._choose(train, streams), 2, holdout)
 
     def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
-        """A division of the test rows into groups by a column of categories, such as "sex": each text in the column is
-        a group.
-
-        The result names the groups and says in which group each test row is.
+        """Divides the test rows into groups, one for each text in a column of categories such as "sex".
 
         Args:
             column: name of the column. places: directories in which the files are looked for. streams: not used.
@@ -199,7 +191,7 @@ class AdultConfig(OfficialSplit):
 
 
 def digit_labels(digits: NDArray[np.integer], task: DigitTask, positive: int = 0) -> NDArray[np.uint8]:
-    """Labels (n,) of a task, from class numbers 0 to 9 (n,). In "one-against-rest", class `positive` has label 1."""
+    """Labels (n,) of a task, from classes (n,), 0 to 9. In "one-against-rest", class `positive` has label 1."""
     if task == "classes":
         return digits.astype(np.uint8)
     return (digits % 2 if task == "even-odd" else digits == positive).astype(np.uint8)

@@ -16,7 +16,7 @@ from p2p_sim.population.population import GRID, Examples, FiniteLaw, Floats, Gri
 class CircleConfig(Source):
     """K equally likely classes, each a round Gaussian about one of K centres equally spaced on the unit circle.
 
-    A user's cluster is the class whose centre is nearest to her features: the class that Bayes' rule predicts.
+    A user's cluster is the class with the centre nearest to her features; Bayes' rule predicts this class.
     """
 
     kind: Literal["circle"] = "circle"
@@ -26,7 +26,7 @@ class CircleConfig(Source):
     num_classes: int = Field(default=10, ge=2, le=256)
     """K: number of classes, 2 to 256."""
     spread: float | None = Field(default=None, gt=0, le=10)
-    """σ: standard deviation of a class in each direction, above 0 and at most 10; absent: 2/K, so that neighbouring
+    """σ: standard deviation of a class in each direction, above 0 and at most 10. Absent: 2/K; then neighbouring
     classes overlap about as much for every K."""
     holdout: int = Field(default=10_000, ge=1, le=2**31 - 1)
     """Number of rows that belong to no user, drawn from the same law to measure error, at least 1."""
@@ -47,8 +47,7 @@ class CircleConfig(Source):
         return self.num_classes
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users of one replicate, and further rows that belong to no user, on which errors are measured. All
-        rows are drawn independently from the law.
+        """Draws the users of one replicate, and further rows to measure errors, all independently from the law.
 
         Args:
             places: not used, since no file is read. streams: the replicate's random streams.
@@ -63,11 +62,10 @@ class CircleConfig(Source):
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     def bayes_error_rate(self) -> float:
-        """Smallest error rate of any classifier: the probability that a point of a class lies outside the wedge of
-        points that are nearest to this class's centre.
+        """Smallest error rate of any classifier: the probability that a point lies outside the wedge of its class.
 
-        For the class with its centre on the first axis, the wedge is |x₂| < x₁ tan(π/K), so that only an integral over
-        x₁ must be computed.
+        The wedge has the points that are nearest to the class's centre. For the centre on the first axis, the wedge is
+        |x₂| < x₁ tan(π/K), and only an integral over x₁ must be computed.
         """
         from scipy.integrate import quad
         from scipy.special import erf
@@ -81,12 +79,7 @@ class CircleConfig(Source):
         return 1.0 - float(quad(density, max(-1.0 / sigma, -40.0), 40.0, points=[0.0], epsabs=1e-13, limit=200)[0])
 
     def _draw(self, count: int, rng: np.random.Generator) -> Examples:
-        """Draws independent rows of the law: features (count, 2), labels, and as the cluster of each row the class
-        whose centre on the circle is nearest to its features.
-
-        Args:
-            count: number of rows. rng: draws them.
-        """
+        """Draws `count` independent rows of the law. A row's cluster is the class with the nearest centre."""
         labels = rng.integers(0, self.num_classes, count, dtype=np.uint8, endpoint=False)
         features = self.centres[labels] + self.sigma * rng.standard_normal((count, 2))
         turn = np.arctan2(features[:, 1], features[:, 0]) * self.num_classes / (2.0 * math.pi)
@@ -100,10 +93,10 @@ SLOPE = 0.2
 class LinearConfig(Source):
     """Numeric labels on a grid of [0, 1] with mean f(x) = 1/2 + a t + γ v and a = 0.2; clusters differ only in t.
 
-    A point has features (t, v). t = u + τ r, where u in [-1, 1] is the centre of the point's cluster. r and v are ±1;
-    all four pairs (r, v) are equally likely. The label is binomial: k-1 trials with probability f(x), divided by k-1
-    (k: the key `grid`). Since a τ = γ = h/√2 (h: the key `spread`), the variance of f within a cluster is exactly h²:
-    half of it comes from t, in which clusters differ, and half from v.
+    A point has features (t, v), with t = u + τ r. Here u in [-1, 1] is the centre of the point's cluster. r and v are
+    ±1; all four pairs (r, v) are equally likely. The label is a binomial number of k-1 trials with probability f(x),
+    divided by k-1 (k: the key `grid`). The key `spread`, written h, sets a τ = γ = h/√2. So the variance of f within a
+    cluster is exactly h². Half of the variance comes from t, in which clusters differ, and half from v.
     """
 
     kind: Literal["linear"] = "linear"
@@ -129,9 +122,10 @@ class LinearConfig(Source):
 
     @property
     def points(self) -> Floats:
-        """Features (4 · num_clusters, 2) of all points that have a probability above 0, cluster by cluster. Each
-        cluster has four points (u + r b, v) with r = ±1 and v = ±1. Here u in [-1, 1] is the centre of the cluster, and
-        b = h/(a √2), where h is the key `spread` and a = 0.2. The mean of a label depends on both features.
+        """Features (4 · num_clusters, 2) of all points that have a probability above 0, cluster by cluster.
+
+        Each cluster has four points (u + r b, v) with r = ±1 and v = ±1. Here u in [-1, 1] is the centre of the
+        cluster. The step is b = h/(a √2), where h is the key `spread` and a = 0.2.
         """
         count = self.num_clusters
         centre = np.repeat(np.linspace(-1.0, 1.0, count) if count > 1 else np.zeros(1), 4)
@@ -140,18 +134,18 @@ class LinearConfig(Source):
 
     @property
     def mean(self) -> Floats:
-        """The mean of a label at each point at which users can be, (4 · num_clusters,), cluster by cluster. At features
-        (t, v) it is f = 1/2 + 0.2 t + (h/√2) v, where h is the key `spread`.
+        """The mean (4 · num_clusters,) of a label at each of the `points`.
+
+        At features (t, v) the mean is f = 1/2 + 0.2 t + (h/√2) v, where h is the key `spread`.
         """
         points = self.points
         return np.asarray(0.5 + SLOPE * points[:, 0] + self.spread / math.sqrt(2.0) * points[:, 1])
 
     def law(self) -> FiniteLaw:
-        """The joint law of features and labels: four points in each cluster, with the probability of each label value
-        at each point.
+        """The joint law of features and labels: four points in each cluster, with the probability of each label value.
 
-        Points are ordered by cluster. The four points of a cluster are equally likely, and together have the cluster's
-        share of the users as their probability.
+        Points are ordered by cluster. The probability of a cluster is the cluster's share of the users. The four points
+        of a cluster are equally likely.
         """
         import scipy
 
@@ -166,10 +160,10 @@ class LinearConfig(Source):
         return np.arange(self.users, dtype=np.int64) * self.num_clusters // self.users
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users of one replicate. Errors are measured exactly under the known law, so no rows are held out.
+        """Draws the users of one replicate. No rows are held out: errors are computed exactly under the known law.
 
         Args:
-            places: not used. streams: the replicate's random streams.
+            places: not used, since no file is read. streams: the replicate's random streams.
         """
         rng, cluster = streams.generator("population"), self._clusters
         point = (4 * cluster + rng.integers(0, 4, self.users)).astype(np.int32)
@@ -193,21 +187,17 @@ class RealLineConfig(Source):
     """n: number of users, each drawn independently from the law; 2 to 10,000,000."""
     law: Literal["normal", "cauchy", "spikes"] = "normal"
     """Law of x. "normal": N(0, 1); "cauchy": the standard Cauchy law, which has no mean; "spikes": half of the mass is
-    uniform on [0, 1], half on ten intervals of width 0.002 in [0, 1]."""
+    uniform on [0, 1], half lies on ten intervals of width 0.002 in [0, 1]."""
     holdout: int = Field(default=10_000, ge=1, le=10_000_000)
     """Number of rows that belong to no user, drawn from the same law to measure error, 1 to 10,000,000."""
 
     @property
     def line_law(self) -> LineLaw:
-        """The law of the single feature x: its distribution function, the points at which its density has a given
-        height, and a method to draw from it. The key `law` names it: "normal" (N(0, 1)), "cauchy" (standard Cauchy) or
-        "spikes" (half of the mass uniform on [0, 1], half on ten narrow intervals of it).
-        """
+        """The law of the single feature x, which the key `law` names."""
         return LINE_LAWS[self.law]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users of one replicate, and further rows that belong to no user, on which errors are measured. All
-        rows are drawn independently from the law.
+        """Draws the users of one replicate, and further rows to measure errors, all independently from the law.
 
         Args:
             places: not used, since no file is read. streams: the replicate's random streams.
@@ -223,7 +213,7 @@ class RealLineConfig(Source):
 
 
 class UnitCubeConfig(Extended, Source):
-    """Features x uniform on the midpoints of a fine grid of [0, 1]^d, and p(1|x) = 1/2 + amplitude · Π_j g(x_j).
+    """Features x are uniform on the midpoints of a fine grid of [0, 1]^d; p(1|x) = 1/2 + amplitude · Π_j g(x_j).
 
     The key `curve` names the function g. Every error is exact, since there are finitely many points. The grid is much
     finer than the cells of any rule that learns from at most a million users.
@@ -241,8 +231,8 @@ class UnitCubeConfig(Extended, Source):
     dimensions: int = Field(default=1, ge=1, le=4)
     """d: number of features, 1 to 4."""
     curve: Literal["sine", "harmonic", "step"] = "sine"
-    """The function g. "sine": sin(2π periods x); "harmonic": 1 where floor(1/x) is odd, else -1, so that it alternates
-    ever faster towards 0; "step": -1 below 1/2, then 1."""
+    """The function g. "sine": sin(2π periods x); "harmonic": 1 where floor(1/x) is odd, else -1, with ever faster
+    changes towards 0; "step": -1 below 1/2, then 1."""
     periods: float = Field(default=2.0, gt=0, le=1000)
     """Number of periods of the sine in [0, 1], above 0 and at most 1000."""
     amplitude: float = Field(default=0.4, gt=0, le=0.5)
@@ -251,8 +241,9 @@ class UnitCubeConfig(Extended, Source):
     """Number of grid points along each axis, with at most 1,000,000 in all; absent: about 65,536 in all."""
 
     cells: bool = False
-    """Whether users in the same cube of side n^(-1/(2d)) are a cluster, as histogram rules on exchanged labels need it;
-    else all users are one cluster. The cubes divide [0, 1]^d evenly if n is the (2d)-th power of a whole number."""
+    """Whether users in the same cube of side n^(-1/(2d)) are a cluster, as histogram rules on exchanged labels need.
+    Otherwise all users are one cluster. The cubes divide [0, 1]^d evenly if n is the (2d)-th power of a whole
+    number."""
 
     @model_validator(mode="after")
     def _bounded(self) -> "UnitCubeConfig":
@@ -262,15 +253,13 @@ class UnitCubeConfig(Extended, Source):
 
     @property
     def grid(self) -> int:
-        """Number of grid points along each axis; by default such that there are approximately 65,536 points in all."""
+        """Number of grid points along each axis; by default there are approximately 65,536 points in all."""
         return self.per_axis or round(65_536 ** (1.0 / self.dimensions))
 
     def law(self) -> FiniteLaw:
-        """The joint law of features and labels: the equally likely points of a grid of [0, 1]^d, and p(y|x) at each
-        point.
+        """The joint law of features and labels: equally likely grid points of [0, 1]^d, and p(y|x) at each point.
 
-        If the key `cells` is set, [0, 1]^d is divided into cubes, and the points in a cube are a cluster. Otherwise all
-        points are in one cluster.
+        If the key `cells` is set, the points of each cube are a cluster. Otherwise all points are in one cluster.
         """
         curves: dict[str, Factor] = {"sine": Sine(self.periods), "harmonic": Harmonic(), "step": StepLaw()}
         points = box_centres(np.linspace(0.0, 1.0, self.grid + 1), self.dimensions)
@@ -284,11 +273,10 @@ class UnitCubeConfig(Extended, Source):
         )
 
     def cubes(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
-        """For each of the points (m, d) of [0, 1]^d, the number (m,) of the cube in which it lies. Cubes are numbered
-        such that the position on the last axis varies fastest.
+        """The number (m,) of the cube in which each of the points (m, d) of [0, 1]^d lies.
 
-        The cubes have the side n^(-1/(2d)) for n users, so that there are approximately √n of them; the last cubes on
-        an axis may reach beyond 1.
+        Numbers vary fastest along the last axis. For n users, the cubes have the side n^(-1/(2d)), so there are
+        approximately √n cubes. The last cubes on an axis may reach beyond 1.
         """
         side = float(self.users ** (-0.5 / self.dimensions))
         per_axis = math.ceil(1.0 / side - 1e-9)
@@ -296,8 +284,7 @@ class UnitCubeConfig(Extended, Source):
         return np.asarray(np.ravel_multi_index(tuple(cell.T), (per_axis,) * self.dimensions), dtype=np.int64)
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users of one replicate. The result also has the known law. Errors are computed exactly under this
-        law, so no rows are held out.
+        """Draws the users of one replicate. No rows are held out: errors are computed exactly under the known law.
 
         Args:
             places: not used, since no file is read. streams: the replicate's random streams.

@@ -1,6 +1,6 @@
 """Turns a table's columns into features: numbers standardised, texts one-hot, missing values filled in.
 
-The transformers are scikit-learn's. They are fitted on public features only, never on labels.
+The transformers come from scikit-learn. They are fitted on public features only, never on labels.
 """
 
 import json
@@ -18,8 +18,8 @@ from p2p_sim.population.table_numbers import conventions, is_number
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 MOST_VALUES, MANY_VALUES = 1000, 20
-"""Largest number of different values of a one-hot column; and the number of them above which a warning is possible even
-if the scenario lists the column in one_hot."""
+"""MOST_VALUES: largest number of different values of a one-hot column. MANY_VALUES: with more values, a one-hot column
+may get a warning even if the scenario lists the column in one_hot."""
 
 
 class Treatment(NamedTuple):
@@ -33,7 +33,7 @@ class Treatment(NamedTuple):
 class FeatureColumn(NamedTuple):
     """A column of a table that becomes features, restricted to the rows that are used, with its treatment.
 
-    values: (m, k) numbers or, if the column is one-hot, (m, 1) texts with NaN for a missing text.
+    values: (m, k) numbers; for a one-hot column, (m, 1) texts with NaN for a missing text.
     """
 
     name: str
@@ -51,18 +51,18 @@ def is_text(values: Values) -> bool:
 
 
 def column_of(table: ColumnTable, name: str, treatment: Treatment, used_rows: Rows) -> FeatureColumn:
-    """A column of a table, prepared to become features: its numbers, or its texts if it is one-hot.
+    """A column of a table, prepared to become features: numbers, or texts if the column is one-hot.
 
     Args:
         table: the table that has the column. name: the column's name. treatment: how the column becomes features.
         used_rows: (m,) indices of the rows that are used.
 
     Raises:
-        InputError: a cell does not fit the treatment; the message names the cell and keys that would help.
+        InputError: a cell does not fit the treatment. The message names the cell, and keys that would help.
     """
     values = table.columns[name]
     if values.ndim == 0 or values.size == 0 or (values.dtype.kind not in "biuf" and not is_text(values)):
-        raise InputError(f"population.features: column {name!r} of {table.path} is not numeric; list those that are")
+        raise InputError(f"population.features: column {name!r} of {table.path} is not numeric; list numeric columns")
     values = values[used_rows]
     # missing cells must be imputed, and numbers must be finite
     gaps = np.flatnonzero(is_missing(values))
@@ -86,7 +86,7 @@ def column_of(table: ColumnTable, name: str, treatment: Treatment, used_rows: Ro
 
 
 def _numbers(table: ColumnTable, name: str, values: Values, used_rows: Rows) -> Floats:
-    """The numbers of a column in the m rows that are used, (m,), or (m, k) if each cell holds k numbers. NaN: missing.
+    """The numbers of a column in the m used rows: (m,), or (m, k) if each cell holds k numbers. NaN: missing.
 
     Args:
         table: the file, for messages. name: the column's name. values: the column's cells in the used rows. used_rows:
@@ -106,16 +106,15 @@ def _numbers(table: ColumnTable, name: str, values: Values, used_rows: Rows) -> 
 
 
 def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
-    """Advice, in words, on a column in which some cells are no numbers although numbers are wanted: which key of
-    `[population]` to set.
+    """Advice on a column in which some cells are no numbers: which key of `[population]` to set.
 
-    The first advice that fits is given. If all cells are numbers with another decimal sign or separator of thousands,
-    the advice is to state this sign. If at most half of the cells are no numbers, and these have at most 3 different
-    texts, the advice is to read these texts as missing values. If the column has at most 1,000 different values, the
-    advice is to make a 0/1 feature of each value. Otherwise the advice is to leave the column out.
+    The first case that applies decides. If all cells are numbers with another decimal sign or separator of thousands,
+    the advice is to state this sign. If few cells are no numbers, the advice is to read these cells as missing values.
+    Here, few means at most half of the cells, with at most 3 different texts. If the column has at most 1,000 different
+    values, the advice is to make a 0/1 feature of each value. Otherwise the advice is to leave the column out.
 
     Args:
-        name: the column's name. texts: all its cells; None: missing. words: the different texts among them that are no
+        name: the column's name. texts: all cells of the column; None: missing. words: the different texts that are no
         numbers.
     """
     import pandas as pd
@@ -126,7 +125,7 @@ def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
         thousands = f"population.thousands = {quoted(style.thousands)}" if style.thousands else ""
         keys = " with ".join(filter(None, (decimal, thousands)))
         return f"{keys} reads all {count(len(texts), 'cell')} of this column as numbers"
-    # a few words among numbers are likely to be missing values; many different texts are categories, too many are names
+    # a few words among numbers are likely missing values; many different texts are categories; too many are names
     different, wordy = len(set(texts)), sum(text in words for text in texts)
     if 2 * wordy <= len(texts) and len(words) <= 3:
         markers = ", ".join(quoted(word) for word in sorted(words))
@@ -143,8 +142,8 @@ def _texts(table: ColumnTable, name: str, values: Values, gaps: Rows, used_rows:
     """The cells of a one-hot column in the m used rows, as texts (m, 1); NaN in missing cells.
 
     Args:
-        table: the file, for messages. name: the column's name. values: the column's cells in the used rows, (m,). gaps:
-        indices of the missing cells among them. used_rows: (m,) indices of these rows in the file, for messages.
+        table: the file, for messages. name: the column's name. values: (m,) the column's cells in the used rows. gaps:
+        indices of the missing cells in `values`. used_rows: (m,) indices of these rows in the file, for messages.
 
     Raises:
         InputError: a cell has several values, or the column has more than 1,000 different values.
@@ -169,11 +168,11 @@ def _texts(table: ColumnTable, name: str, values: Values, gaps: Rows, used_rows:
 
 
 def doubts(table: ColumnTable, columns: Sequence[FeatureColumn], used_rows: Rows, listed: Sequence[str]) -> list[str]:
-    """Warnings about one-hot columns that look like numbers or names; each is a line with advice.
+    """Warnings about one-hot columns that look like numbers or names; each warning is a line with advice.
 
     Args:
-        table: the file's columns. columns: those that become features, restricted to the used rows.
-        used_rows: (m,) indices in the file of the columns' rows. listed: columns that the scenario names in one_hot.
+        table: the file's columns. columns: the columns that become features, restricted to the used rows. used_rows:
+        (m,) indices of these rows in the file. listed: columns that the scenario names in one_hot.
     """
     lines = (_doubt(table, c, used_rows, c.name in listed) for c in columns if c.treatment.one_hot)
     return [line for line in lines if line]
@@ -195,8 +194,8 @@ def _doubt(table: ColumnTable, column: FeatureColumn, used_rows: Rows, listed: b
         where, text, more = _first(table, column.name, used_rows, words)
         return (
             f"{where}: {text!r} is no number{more}, but {len(there) - len(words):,} other cells of this one-hot column "
-            f"are; it makes {different:,} features; correct the cell, or population.missing = [{quoted(text)}] reads "
-            "it as missing (impute or drop says what is done then)"
+            f"are; the column makes {different:,} features; correct the cell, or population.missing = [{quoted(text)}] "
+            "reads it as missing (impute or drop says what is done then)"
         )
     # if there are more than half as many different values as rows, they are likely names
     if many and 2 * different > len(there):
@@ -209,12 +208,14 @@ def _doubt(table: ColumnTable, column: FeatureColumn, used_rows: Rows, listed: b
 
 
 def _first(table: ColumnTable, name: str, used_rows: Rows, rows: Rows) -> tuple[str, str, str]:
-    """Three parts of a message about a column with faulty cells: file and line of the first faulty cell, its text, and
-    the number of such cells, as " (9 such cells)"; this last part is empty if there is only one.
+    """Three parts of a message about a column with faulty cells.
+
+    The parts are: file and line of the first faulty cell; the text of this cell; the number of faulty cells, as " (9
+    such cells)". The last part is empty if there is only one faulty cell.
 
     Args:
         table: the file. name: the column's name. used_rows: (m,) indices of the used rows in the file. rows: indices of
-        the faulty rows among the used rows, as found by the caller.
+        the faulty rows among the used rows.
     """
     cell = table.cell(name, int(used_rows[rows[0]]))
     more = f" ({len(rows):,} such cells)" if len(rows) > 1 else ""
@@ -241,10 +242,7 @@ def transformed(columns: Sequence[FeatureColumn], fitted_on: Rows) -> Floats:
 
 
 def _pipeline(treatment: Treatment, values: Values) -> Any:
-    """scikit-learn's transformers, one after another, that turn columns into features; None if the columns stay
-    unchanged.
-
-    Depending on the treatment, missing values are filled in, numbers standardised, or texts made one-hot.
+    """scikit-learn's transformers, in order, that turn columns into features; None: the columns stay unchanged.
 
     Args:
         treatment: the treatment that all these columns share. values: (m, k) the columns side by side.
@@ -266,14 +264,14 @@ def _pipeline(treatment: Treatment, values: Values) -> Any:
 
 
 def spreads(columns: Sequence[FeatureColumn], rows: Rows) -> dict[str, float]:
-    """The standard deviation of each feature over all rows, by the feature's name; constant features are left out. The
-    result shows whether features differ much in scale, which distorts distances between users in clusterings.
+    """The standard deviation of each feature over all rows, by the feature's name; constant features are left out.
 
-    A column of texts that becomes 0/1 features counts as one feature with the standard deviation 1/2.
+    Large differences in scale would distort distances between users in clusterings. A column of texts that becomes 0/1
+    features counts as one feature with the standard deviation 1/2.
 
     Args:
-        columns: the columns that become features. rows: indices of the rows from which means and deviations for
-        standardising, and replacements of missing values, are computed.
+        columns: the columns that become features. rows: indices of the rows to which standardising and imputing are
+        fitted.
     """
     scales: dict[str, float] = {}
     for column in columns:

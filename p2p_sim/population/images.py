@@ -18,7 +18,7 @@ Bytes = NDArray[np.uint8]
 
 
 class Images(NamedTuple):
-    """Training and test images as pixels 0 to 255 (n, ...), and their class numbers (n,)."""
+    """Training and test images, pixels 0 to 255 (n, ...), with the class numbers (n,) of the images."""
 
     train: Bytes
     numbers: Bytes
@@ -29,8 +29,8 @@ class Images(NamedTuple):
 Reader = Callable[[tuple[Path, ...]], Images]
 CIFAR_RECORD = 3_073
 MOST_EXACT = 1_000
-"""Up to this number of pixels, principal components are computed from the full covariance matrix; above it, by a
-randomised solver."""
+"""Up to this number of pixels, principal components come from the full covariance matrix; above it, a randomised solver
+is used."""
 
 
 class _ImageConfig(Extended, OfficialSplit):
@@ -51,24 +51,24 @@ class _ImageConfig(Extended, OfficialSplit):
     pca_dims: int | None = Field(default=None, ge=1, le=3_072)
     """Number of principal components of the (public) training features that replace the pixels; absent: pixels."""
     public_rows: int | None = Field(default=None, ge=2)
-    """Number of training images, the same in all replicates, that are public and not users; they alone determine the
-    principal components. Absent: all training images determine these, which no ε for whole rows covers."""
+    """Number of training images that are public and belong to no user, the same in all replicates. Only these images
+    determine the principal components. Absent: all training images determine the components, and no ε for whole rows
+    covers this."""
 
     @model_validator(mode="after")
     def _pair(self) -> Self:
         if (self.task == "pair") != (self.against is not None):
-            raise ValueError("against: task = 'pair' needs it, and no other task has it")
+            raise ValueError("against: task = 'pair' needs this key, and no other task has it")
         if self.against == self.one and self.against is not None:
             raise ValueError(f"against = {self.against}: must be another class than one")
         return self
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """The configuration key by which a user's features or label may depend on other users' rows; None: there is no
-        dependence.
+        """The key by which a user's features or label may depend on other users' rows; None: there is no such key.
 
-        The key that asks for principal components counts only if these are computed from the users' images. It does not
-        count if they are computed from public images, which belong to no user.
+        The key for principal components counts only if the components are computed from users' images. Public images
+        belong to no user.
         """
         key = super().looks_at_all_rows
         return None if key == "population.pca_dims" and self.public_rows is not None else key
@@ -79,23 +79,19 @@ class _ImageConfig(Extended, OfficialSplit):
 
     @property
     def reader(self) -> Reader:
-        """The function that reads the image files. It takes the paths of the files (training images, their classes,
-        test images, their classes). It returns four arrays: the training images as pixels 0 to 255, (n, ...), their
-        class numbers (n,), and the same for the test images.
-        """
+        """The function that reads training images, test images and all class numbers from the paths of `files`."""
         return read_idx_images
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """Paths of the training images, their classes, the test images and their classes, found in `places`."""
+        """Paths of four files, found in `places`: training images, training classes, test images, test classes."""
         names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
         spelt = ((f"{name}-ubyte", name.replace("-idx", ".idx") + "-ubyte") for name in names)
         return [find_file(self.kind, places, self.kind, both) for both in spelt]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """The images of one replicate: training images (all, or some at random) are users, and errors are measured on
-        all test images of the task.
+        """The images of one replicate. The users are the training images (all, or some at random).
 
-        places: directories in which the files are looked for.
+        Errors are measured on all test images of the task. places: directories in which the files are looked for.
         """
         paths = tuple(self.files(places))
         classes = None if self.against is None else (self.one, self.against)
@@ -133,8 +129,9 @@ class Cifar10Config(_ImageConfig):
         return read_cifar_images
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """Paths of the first training file, found in `places`, of those that follow it in the same folder, up to the
-        first that is missing, and then of the test file.
+        """Paths of the training files, up to the first that is missing, and then of the test file.
+
+        The first training file and the test file are found in `places`. The other files lie beside the first.
         """
         paths = [find_file(self.kind, places, self.kind, ("data_batch_1.bin",))]
         for number in range(2, 6):
@@ -146,7 +143,7 @@ class Cifar10Config(_ImageConfig):
 
 
 def read_idx_images(paths: tuple[Path, ...]) -> Images:
-    """Reads images and class numbers from IDX files: training images, their classes, test images, their classes."""
+    """Reads four IDX files: training images, training classes, test images, test classes."""
     train, numbers, test, test_numbers = (read_idx(path) for path in paths)
     for images, labels, path in ((train, numbers, paths[0]), (test, test_numbers, paths[2])):
         if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
@@ -193,7 +190,7 @@ def load_images(
         states: times of change and sizes of the files; if these have changed, the files are read again.
         pca_dims: number of principal components; None: pixels. classes: the only classes to keep; None: all ten.
         public_rows: number of training images, the same in all replicates, that are no users and alone determine the
-        components; None: no image is set aside, and all training images determine the components.
+        components. None: all training images are returned, and determine the components.
     """
     train, numbers, test, test_numbers = read(paths)
     if classes is not None:
@@ -212,7 +209,7 @@ def load_images(
         order = np.random.default_rng(0).permutation(len(numbers))
         public, users = flat[0][order[:public_rows]], np.sort(order[public_rows:])
         flat[0], numbers = flat[0][users], numbers[users]
-    # components come from the public images, or from all training images; test images are only projected on them
+    # the public images, or all training images, determine the components; test images are only projected
     if pca_dims is not None:
         if pca_dims > min(public.shape):
             raise InputError(f"population.pca_dims = {pca_dims}: at most {min(public.shape)} for {paths[0]}")

@@ -1,4 +1,4 @@
-"""Divides the rows on which errors are measured into groups: by the size of their cluster, or by a public column."""
+"""Divides the rows on which errors are measured into groups, by cluster size or by a public column."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ MOST_GROUPS = 50
 
 
 def check_kinds(kinds: Sequence[str], columns: Sequence[str] | None) -> None:
-    """Raise ValueError if the same division of rows into groups is named twice, or if a name is not allowed. Allowed
-    names are "class" (the row's label), "cluster_size" (the size of its cluster), and the columns of the population.
+    """Raise ValueError if a division of rows into groups is named twice, or if a name is not allowed.
+
+    Allowed names are "class" (the row's label), "cluster_size", and the columns of the population.
 
     Args:
-        kinds: names of the divisions. columns: columns of the population; None: not known yet, so that any name is
-        accepted.
+        kinds: names of the divisions. columns: columns of the population; None: not known yet, so any name is accepted.
     """
     allowed = (CLASS, CLUSTER_SIZE, *(columns or ()))
     for kind in kinds:
@@ -71,10 +71,10 @@ def by_column(kind: str, values: Sequence[str], column_values: Sequence[str] | N
 
 
 def by_size(sizes: NDArray[np.int64], cluster: NDArray[np.int64]) -> Grouping:
-    """Groups rows by the size of their cluster: "small", "middle" and "large". If users are ordered by the size of
-    their cluster, the groups are the clusters of the first, the second and the last third of all users.
+    """Groups rows by the size of their cluster: "small", "middle" and "large".
 
-    All clusters of one size belong to the same group: the third that contains the median user of these clusters.
+    Users are ordered by the size of their cluster and divided into thirds. All clusters of one size belong to the same
+    group: the third that contains the median user of these clusters.
 
     Args:
         sizes: (C,) users in each cluster. cluster: (m,) cluster of each row, 0..C-1; -1: the row is in no cluster.
@@ -89,7 +89,7 @@ def by_size(sizes: NDArray[np.int64], cluster: NDArray[np.int64]) -> Grouping:
 def nearest_cluster(
     rows: NDArray[np.floating], features: NDArray[np.floating], offsets: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """For each row, the cluster (m,) whose mean features are nearest (Euclidean); of equally near clusters, the first.
+    """For each row, the cluster (m,) with the nearest mean features (Euclidean); of equally near clusters, the first.
 
     Args:
         rows: (m, d) features. features: (n, d) of the users, stored cluster by cluster.

@@ -58,7 +58,7 @@ def shards(cluster_offsets: NDArray[np.int64]) -> Iterator[Shard]:
 
 @dataclass(frozen=True)
 class Examples:
-    """Labelled rows: features (n, d), labels (n,) in 0..K-1, and the cluster (n,) of each row if the source gives one.
+    """Labelled rows: features (n, d), labels (n,) in 0..K-1, and the cluster (n,) of each row if known.
 
     row: (n,) index of each row in the source, from 0. source_rows: number of rows of the source. If row and source_rows
     are None, the rows are the source's n rows. target: (n,) numeric labels before rounding to the grid; None: labels
@@ -73,7 +73,7 @@ class Examples:
     target: NDArray[np.float64] | None = None
 
     def take(self, rows: NDArray[np.intp]) -> "Examples":
-        """The rows with the indices `rows` (m,); they keep their indices in the source."""
+        """The rows with the indices `rows` (m,). Each row keeps its index in the source."""
         cluster = None if self.cluster is None else self.cluster[rows]
         row = rows.astype(np.int32) if self.row is None else self.row[rows]
         source_rows = len(self.labels) if self.source_rows is None else self.source_rows
@@ -85,8 +85,8 @@ class Examples:
 class FiniteLaw:
     """A known joint law of features x and label y on finitely many points.
 
-    points: (P, d) features. mass: (P,) probability of each point. label_distribution: (P, K) the probability p(y|x) of
-    each label at each point. cluster: (P,) cluster of each point.
+    points: (P, d) features. mass: (P,) probability of each point. label_distribution: (P, K) probability p(y|x) of each
+    label at each point. cluster: (P,) cluster of each point.
     """
 
     points: NDArray[np.float64]
@@ -112,7 +112,7 @@ class Sample:
     line_law: LineLaw | None = None
 
     def sort_users(self, cluster: NDArray[np.int64]) -> "Sample":
-        """The sample with its users cluster by cluster; within a cluster they keep their order.
+        """The sample with its users stored cluster by cluster; the order within a cluster does not change.
 
         cluster: (n,) the cluster of each user.
         """
@@ -158,16 +158,14 @@ def rounded(target: NDArray[np.float64], values: tuple[float, ...]) -> NDArray[n
 
 
 class Source(Config):
-    """Base of all configurations of a population, from which the rows of users are drawn."""
+    """Base of all sources of users' rows: configurations of a population."""
 
     kind: str
     own: ClassVar[bool] = False
-    """Whether the source reads a file of the person who runs p2p-sim, so that a scenario cannot state the source
-    without a path.
-    """
+    """Whether the source reads a file of the person who runs p2p-sim; the scenario must then state the path."""
     row_by_row: ClassVar[frozenset[str]] = frozenset()
     """Keys whose values never make a user's features, label or cluster depend on other users' rows. Any other key may
-    cause such a dependence; if no key is listed, the kind of the source itself may cause it."""
+    cause such a dependence. If no key is listed, the kind of the source itself may cause a dependence."""
 
     @property
     def known_classes(self) -> int | None:
@@ -181,25 +179,22 @@ class Source(Config):
 
     @property
     def group_columns(self) -> tuple[str, ...] | None:
-        """Names of the columns by whose values the rows on which errors are measured can be divided into groups, so
-        that a report can state the error of each group. None: the names are known only when the data are read.
-        """
+        """Names of the columns by which held-out rows can be grouped; None: the names are known only from the data."""
         return ()
 
     @property
     def clustered(self) -> bool:
-        """Whether the source gives each user a cluster, which a scenario uses unless it names a clustering."""
+        """Whether the source gives each user a cluster. A scenario without a clustering uses these clusters."""
         return False
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """The configuration key by which a user's features or label may depend on other users' rows; None: there is no
-        dependence.
+        """The key by which a user's features or label may depend on other users' rows; None: there is no such key.
 
-        A source lists the keys that are harmless in this respect (`row_by_row`). The result is the first other key
-        whose value differs from its default, such as one that standardises features by means over all rows. If a source
-        lists nothing, the result is the key `population.kind`. If a user's whole row is private, her ε does not cover
-        what other users' features reveal of her row, so such a scenario is refused.
+        The keys in `row_by_row` are harmless. The result is the first other key whose value differs from the default,
+        such as a key to standardise features by means over all rows. If `row_by_row` is empty, the result is the key
+        `population.kind`. A scenario with such a key is refused if whole rows are private: ε does not cover what other
+        users' features reveal of a row.
         """
         if not self.row_by_row:
             return f"population.kind = {self.kind!r}"
@@ -228,9 +223,9 @@ class Source(Config):
         return []
 
     def spreads(self, places: tuple[Path, ...]) -> dict[str, float]:
-        """The standard deviation of each feature, by the feature's name, if features may differ in scale; by default
-        empty. The result serves to warn the person who runs p2p-sim if features of large scale would dominate a
-        clustering by distances.
+        """The standard deviation of each feature, by name, if features may differ in scale; by default empty.
+
+        Features of large scale would dominate a clustering by distances; p2p-sim then prints a warning.
 
         Args:
             places: directories in which data files are looked for, in this order.
@@ -241,7 +236,7 @@ class Source(Config):
         return {}
 
     def doubts(self, places: tuple[Path, ...]) -> list[str]:
-        """Warnings about likely mistakes in the data; each is a line with advice. By default there are none.
+        """Warnings about likely mistakes in the data; each warning is a line with advice. By default there are none.
 
         Raises:
             InputError: a file is missing or damaged.
@@ -249,8 +244,7 @@ class Source(Config):
         return []
 
     def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
-        """A division of the held-out rows into groups, by the values of a column. The rows are in the order in which
-        `sample` returns them.
+        """Divides the held-out rows, in the order of `sample`, into groups by the values of a column.
 
         Args:
             column: name of the column. places: directories in which files are looked for. streams: the replicate's
@@ -280,9 +274,9 @@ class People(ABC):
     """Base of populations: users stored cluster by cluster, held in arrays or drawn shard by shard.
 
     cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1. num_classes: K. law: the law of features
-    and labels, if it is known. law_clusters: whether the clusters are those of the law. row: (n,) index of each user's
-    row in the source, from 0. source_rows: number of rows of the source. If row and source_rows are None, user i is row
-    i of n rows.
+    and labels, if it is known. law_clusters: whether the clusters are the clusters of the law. row: (n,) index of each
+    user's row in the source, from 0. source_rows: number of rows of the source. If row and source_rows are None, user i
+    is row i of n rows.
     values: (K,) public grid of numbers, increasing; None: labels are classes.
     """
 
@@ -296,9 +290,7 @@ class People(ABC):
 
     @cached_property
     def shards(self) -> tuple[Shard, ...]:
-        """The shards in the order of users: each is a group of consecutive clusters of at most 65,536 users together,
-        or a single larger cluster.
-        """
+        """All shards, in order: consecutive clusters of at most 65,536 users together, or a single larger cluster."""
         return tuple(shards(self.cluster_offsets))
 
     @property
@@ -320,9 +312,7 @@ class People(ABC):
         return np.zeros((shard.size, 0))
 
     def rows_of(self, shard: Shard) -> NDArray[np.int32]:
-        """For each user of a shard, the index (shard.size,), from 0, of her row in the data from which users were
-        drawn.
-        """
+        """For each user of a shard, the index (shard.size,), from 0, of her row in the source."""
         if self.row is None:
             return np.arange(shard.start, shard.stop, dtype=np.int32)
         return self.row[shard.start : shard.stop]
@@ -335,10 +325,10 @@ class Population(People):
     features: (n, d). labels: (n,) in 0..K-1. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
     num_classes: K. holdout: labelled rows that belong to no user, to measure errors. law: the law of features and
     labels, if it is known. point: (n,) index of each user's point in the law. law_clusters: whether the clusters are
-    those of the law. row: (n,) index of each user's row in the source, from 0. source_rows: number of rows of the
-    source, including those that are no users; official test rows are not counted. If row and source_rows are None, user
-    i is row i of n rows. groupings: named divisions of the holdout's rows, or of the law's points, into groups; the
-    division by class is left out.
+    the clusters of the law. row: (n,) index of each user's row in the source, from 0. source_rows: number of rows of
+    the source, including rows that are no users, without official test rows. If row and source_rows are None, user i is
+    row i of n rows. groupings: named divisions of the holdout's rows, or of the law's points, into groups; the division
+    by class is left out.
     values: (K,) public grid, if labels are numbers. line_law: law of the single feature, if its density is known.
     """
 

@@ -168,7 +168,7 @@ def test_a_pair_of_classes_in_components_of_public_images(tmp_path):
 @pytest.mark.parametrize(
     ("keys", "line"),
     [
-        ({"task": "pair"}, "task = 'pair' needs it"),
+        ({"task": "pair"}, "task = 'pair' needs this key"),
         ({"against": 3}, "no other task has it"),
         ({"task": "pair", "one": 3, "against": 3}, "must be another class"),
     ],

@@ -15,12 +15,12 @@ from p2p_sim.measures import Difference, Mean
 from p2p_sim.results import Comparison
 
 ROUNDING = 1e-12
-"""A difference of at most this share of the larger compared value counts as due to rounding."""
+"""A difference counts as rounding if it is at most this share of the larger compared value."""
 
 
 def comparison_output(comparison: Comparison) -> Output:
-    """The output of `p2p-sim compare`: the two directories of results, the settings that differ, and the differences,
-    with their intervals.
+    """The output of `p2p-sim compare`: the two directories of results, the settings that differ, and the differences
+    with intervals.
     """
     first, second = comparison.first, comparison.second
     compared = Verbatim(f"first:  {first.directory} ({first.name})\nsecond: {second.directory} ({second.name})")
@@ -32,10 +32,10 @@ def comparison_output(comparison: Comparison) -> Output:
 
 
 def _table(comparison: Comparison) -> Table:
-    """A table of all differences between two directories of results, second minus first, grouped by the compared column
-    of the results. Each line is for one point (a combination of swept values) or for all points together. The line has
-    the mean in the first directory and that in the second (for an ε, the largest value in each instead), their
-    difference with its 95% interval, and the number of pairs or of replicates.
+    """A table of all differences between two directories of results, second minus first, grouped by column of the
+    results. Each line is for one point (a combination of swept values), or for all points together. A line has the mean
+    of each directory, the difference with its 95% interval, and the number of pairs or of replicates. An ε is not
+    averaged: the line has the largest value of each directory.
     """
     table = Table(title="Second minus first", title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.padding = (0, 1, 0, 0)
@@ -52,7 +52,7 @@ def _table(comparison: Comparison) -> Table:
 
 
 def _line(difference: Difference, comparison: Comparison) -> tuple[str, ...]:
-    """The cells of the table's line for one difference. A difference of two ε has no interval, since an ε is never
+    """The cells of the table's line for one difference. A difference of two ε has no interval, because an ε is never
     averaged.
     """
     between = difference.difference
@@ -61,8 +61,8 @@ def _line(difference: Difference, comparison: Comparison) -> tuple[str, ...]:
         form = at_least if difference.column == "epsilon_lower" else at_most
     values = (form(difference.first), form(difference.second))
     counts = " and ".join(map(str, dict.fromkeys(difference.counts)))
-    # an ε has no interval, since it is the largest over a directory's replicates; if a count is 0, no replicate is in
-    # both directories
+    # An ε has no interval: it is the largest over a directory's replicates. With a count of 0, no replicate is in both
+    # directories.
     if between is None:
         cells: tuple[str, ...] = ("worst", "no interval") if difference.counts[0] else ("no common", "replicate")
     else:
@@ -75,10 +75,10 @@ def _line(difference: Difference, comparison: Comparison) -> tuple[str, ...]:
 
 
 def _method(comparison: Comparison) -> tuple[str, ...]:
-    """Three sentences on how two directories of results were compared, as a tuple. The first says whether the 95%
-    intervals of the differences are for paired replicates or, because the seeds differ, for independent samples
-    (Welch). The second says that a line for all points averages over the points (combinations of swept values) that
-    both directories have. The third says that an ε is the worst of the replicates.
+    """Three sentences on how two directories of results were compared. The first says whether replicates are paired. If
+    the seeds differ, the 95% intervals are for independent samples (Welch). The second sentence says that "all points"
+    are the points (combinations of swept values) in both directories. The third says that an ε is the worst of the
+    replicates.
     """
     text = "Paired by replicate: both used the same seed, so a replicate uses the same random numbers on both sides."
     of = "the replicates that both have"
@@ -88,7 +88,7 @@ def _method(comparison: Comparison) -> tuple[str, ...]:
         of = "equally many replicates of both, the first ones"
     return (
         text,
-        '"All points" are those that both have; each replicate is first averaged over them.',
+        '"All points" are the points that both have; each replicate is first averaged over these.',
         f"ε is each side's worst among {of}; it is never averaged.",
     )
 

@@ -20,14 +20,14 @@ def _address(data_set: DataSet) -> str | None:
 
 
 def print_list(chosen: Sequence[DataSet], in_full: bool) -> None:
-    """Print each data set, what reads it, and its source; if `in_full`, also its files with sizes and checksums."""
+    """Print each data set with its source and its readers. If `in_full`, also print the files' sizes and checksums."""
     for data_set in chosen:
         size = sum(file.bytes for file in data_set.files)
         say(f"{data_set.kind}: {data_set.title}")
         say(f"  read by {data_set.used}")
         say(f"  {count(len(data_set.files), 'file')}, {size:,} bytes when not compressed; licence: {data_set.licence}")
         say(f"  source: {_address(data_set) or data_set.get}")
-        # in full: the SHA-256 of each version that is known to be right
+        # in full: the SHA-256 of each version known to be right
         for file in data_set.files if in_full else ():
             say(f"  {' or '.join(file.names)}: {file.bytes:,} bytes{' (optional)' * file.optional}")
             for version, figure in file.sha256.items():
@@ -37,14 +37,14 @@ def print_list(chosen: Sequence[DataSet], in_full: bool) -> None:
     if in_full:
         say("Check figures are SHA-256: of the file itself if its name ends in .gz, else of the uncompressed content.")
     else:
-        say("`p2p-sim data list NAME` shows the files with their check figures, `p2p-sim data where` where they go.")
+        say("`p2p-sim data list NAME` shows files with check figures. `p2p-sim data where` shows where to put files.")
 
 
 def print_where(checks: Iterable[DataSetFiles], directory: Path | None) -> None:
     """For each file of some data sets, print where the file is, or where to put it.
 
-    checks: each data set with the files that were looked for. directory: where data files are; None: the person who
-    runs the command named no directory.
+    checks: each data set with the files that were looked for. directory: where data files are; None: no directory was
+    named.
     """
     if directory is None:
         say("No directory is named: name one with --data-dir DIR, or set P2P_SIM_DATA=DIR.")
@@ -60,11 +60,11 @@ def print_where(checks: Iterable[DataSetFiles], directory: Path | None) -> None:
 
 
 def print_check(checks: Iterable[DataSetFiles], directory: Path, named: bool) -> int:
-    """Print each file that is here with its version or its fault, and return the number of faults.
+    """Print the version or the fault of each file that is here, and return the number of faults.
 
     Args:
         checks: each data set with the files that were looked for. directory: where the files should be. named: whether
-        the person who runs the command named the data sets. If not, it is no fault that a data set has no file here.
+        the command named the data sets. If not, a data set without files here is no fault.
     """
     faults = 0
     for data_set, files in checks:
@@ -92,9 +92,9 @@ def print_fetched(data_set: DataSet, paths: Sequence[Path]) -> None:
 
 
 def catalogue_output(entries: Sequence[Entry]) -> Output:
-    """The output of `p2p-sim scenarios`: the scenarios, then the sweeps, each with its name and a sentence on its
-    purpose. If a scenario or a sweep needs something, such as a data set or a plug-in, the output also says what this
-    is, and whether this machine has it. entries: the scenarios and sweeps that come with p2p-sim.
+    """The output of `p2p-sim scenarios`: the scenarios, then the sweeps, each with a name and a sentence on the
+    purpose. The output also says what a scenario or sweep needs, such as a data set or a plug-in, and whether this
+    machine has it. entries: the scenarios and sweeps that come with p2p-sim.
     """
     record, parts = {}, list[Table | str]()
     for title, sweep in (("Scenarios: p2p-sim run NAME", False), ("Sweeps: p2p-sim sweep NAME", True)):
@@ -118,9 +118,9 @@ def catalogue_output(entries: Sequence[Entry]) -> Output:
 
 
 def _state(need: str) -> str:
-    """What a shipped scenario or sweep needs, such as "data set adult", "plug-in NAME" or "extra [deep]". The text
-    ": found" or ": missing" is added, which says whether this machine has it. A command that helps is added after a
-    missing data set. A need that only a run can check is returned as it is.
+    """A need of a shipped scenario or sweep, such as "data set adult", "plug-in NAME" or "extra [deep]". The text ":
+    found" or ": missing" says whether this machine has it. For a missing data set, a helpful command follows. If only a
+    run can check a need, nothing is added.
     """
     here = is_here(need)
     if here is None:
@@ -131,9 +131,8 @@ def _state(need: str) -> str:
 
 
 def print_citation(cited: Mapping[str, list[str]], packages: Mapping[str, str]) -> None:
-    """Print BibTeX entries of references. Comment lines above each entry, which BibTeX ignores, name the scenario's
-    settings that rest on this reference. Comments at the end name each plug-in with its version, and point to the
-    plug-in's own documentation.
+    """Print BibTeX entries of references. Comment lines above each entry name the scenario's settings that rest on this
+    reference. Comments at the end name each plug-in and its version, and point to the plug-in's own documentation.
 
     Args:
         cited: for the BibTeX key of each reference, the settings that rest on it, such as "mechanism.kind =

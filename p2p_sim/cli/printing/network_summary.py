@@ -11,13 +11,13 @@ from p2p_sim.privacy import PrivacyBound
 
 
 def network_output(record: dict[str, Any], figures: Sequence[Path], statement: PrivacyBound) -> Output:
-    """The output of `p2p-sim network`: a table of what happened on the network in one replicate; then the privacy bound
-    with its conditions; then the paths of the pictures.
+    """The output of `p2p-sim network`: a table of one replicate (random repetition), the privacy bound with its
+    conditions, and the paths of the pictures. The table shows what happened on the network.
 
     Args:
-        record: the numbers of the table by name, such as counts of messages, with the name of the scenario and the
-        number of the replicate. figures: picture files that were drawn. statement: the replicate's privacy bound, its ε
-        and δ against the learner, with their conditions.
+        record: the numbers of the table by name, and the scenario's name and the replicate's number. figures: picture
+        files that were drawn. statement: the replicate's privacy bound: ε and δ against the learner, with the
+        conditions.
     """
     title = f"{record['name']}: the network of replicate {record['replicate']}"
     table = two_columns(title, *(part(record) for part in (_messages, _arrivals, _load, _observers, _privacy)))
@@ -25,8 +25,8 @@ def network_output(record: dict[str, Any], figures: Sequence[Path], statement: P
 
 
 def oddities(record: Mapping[str, Any]) -> dict[str, str]:
-    """The counts in a record that show something unusual about the overlay (the graph of who may ask whom), if they are
-    not 0. Each count is given as text, under its name in the record.
+    """The counts in a record that show something unusual about the overlay (the graph of who may ask whom). Counts of 0
+    are left out. Each count is a text under its name in the record.
     """
     return {column: f"{record[column]:,}" for column in ODDITIES if record[column]}
 
@@ -87,7 +87,7 @@ def _observers(r: dict[str, Any]) -> list[Line]:
     ]
     if r["held_labels"] is not None:
         share = "" if r["held_share"] is None else f", {r['held_share']:.1%} of all others"
-        lines.append(("noisy labels sent to a member", f"those of {count(r['held_labels'], 'non-member')}{share}"))
+        lines.append(("noisy labels sent to a member", f"labels of {count(r['held_labels'], 'non-member')}{share}"))
     return lines
 
 
@@ -104,9 +104,9 @@ def _seconds(value: float | None) -> str:
 
 
 def message_lines(rows: Any, verbose: bool) -> list[Line]:
-    """Lines about the messages of a run, each a label and a text. They state the share of requests that were answered.
-    With `verbose`, they also state the number of submissions per user, and how soon half and 99% of the submissions (or
-    of the models that organisations exchange) had arrived. Empty if no messages were simulated or nobody asked.
+    """Lines about the messages of a run, each a label and a text: the share of requests that were answered. With
+    `verbose`, the lines also state the submissions per user, and when half and 99% of all submissions had arrived. If
+    organisations exchange models, the times are for models. Without simulated messages or requests, the list is empty.
 
     Args:
         rows: a data frame with the run's results, a row for each replicate (random repetition). verbose: whether to add

@@ -1,4 +1,4 @@
-"""Numbers, tables and sentences as the commands print them."""
+"""Printing of numbers, tables and sentences by the commands."""
 
 import json
 import math
@@ -22,37 +22,34 @@ if TYPE_CHECKING:
 
 Line = tuple[str, str]
 PROSE, PIPED, UNLIMITED = 80, 100, 100_000
-"""Widths in columns: of sentences on a terminal, of lines in a file or a pipe, and of a table that is being measured.
-"""
+"""Widths in columns: of sentences on a terminal, of lines in a file or a pipe, and of a table while it is measured."""
 
 ODDITIES = {
-    "isolated_users": "users have no neighbour: they fetch nothing, and nobody fetches their label",
+    "isolated_users": "users have no neighbour: such a user fetches nothing, and nobody fetches her label",
     "disconnected_clusters": "clusters consist of several parts that are not connected",
     "dropped_edges": "edges of the file join two clusters or touch no users of this replicate, and were left out",
 }
-"""For each column of the results that counts something unusual about an overlay (the graph of who may ask whom), words
-for what it counts."""
+"""For each column that counts something unusual about an overlay (the graph of who may ask whom), words for this."""
 
 
 def worst_row(rows: "pd.DataFrame") -> dict[str, Any]:
-    """The row of the results with the largest certified ε against the learner, which is in the column "epsilon_upper".
-    There is a row for each point (combination of swept values) and each replicate (random repetition). The row is
-    returned as a dictionary from column to value.
+    """The row of the results with the largest certified ε against the learner (column "epsilon_upper"), as a dictionary
+    from column to value. A row belongs to one point (combination of swept values) and one random repetition.
     """
     position = int(rows["epsilon_upper"].astype(float).argmax())
     return {str(column): rows[column].iloc[position] for column in rows}
 
 
 class Verbatim(str):
-    """Text that is printed as it is, without breaking its lines."""
+    """Text that is printed with its own line breaks."""
 
 
 @dataclass(frozen=True)
 class Output:
     """The results of a command: a record for JSON, and tables and sentences for people.
 
-    record: all results, for one JSON object. parts: what people read, in order: tables, sentences, paths of files, and
-    privacy bounds, whose conditions are printed.
+    record: all results, for one JSON object. parts: what people read, in order. A part is a table, a sentence, the path
+    of a file, or a privacy bound; the conditions of a bound are printed.
     """
 
     record: Mapping[str, Any]
@@ -60,7 +57,7 @@ class Output:
 
 
 def print_output(output: Output, as_json: bool) -> None:
-    """Print an output: its record as one JSON object if `as_json`, else its tables and sentences."""
+    """Print an output: if `as_json`, the record as one JSON object; otherwise the parts for people."""
     if as_json:
         print_object(output.record)
         return
@@ -77,7 +74,7 @@ def print_output(output: Output, as_json: bool) -> None:
 
 
 def two_columns(title: str | None, *parts: Iterable[Line], label_width: int = 0) -> Table:
-    """A table of two columns with a line between its parts; the first column is at least `label_width` wide."""
+    """A table of two columns with a line between its parts. The first column is at least `label_width` wide."""
     table = Table(title=title, title_justify="left", show_header=False)
     table.add_column(min_width=label_width)
     table.add_column()
@@ -89,17 +86,17 @@ def two_columns(title: str | None, *parts: Iterable[Line], label_width: int = 0)
 
 
 def show(table: Table, stderr: bool = False) -> None:
-    """Print a table: on a terminal with boxes and no wider than the terminal, elsewhere as plain columns in lines of at
-    most 100 characters.
+    """Print a table. On a terminal, the table has boxes and is no wider than the terminal. Elsewhere, it has plain
+    columns in lines of at most 100 characters.
 
-    In plain columns no word is broken: if the words of a table need more than 100 characters, its lines are longer.
+    In plain columns no word is broken. If the words need more than 100 characters, lines are longer.
     """
     out = console(stderr)
     if out.is_terminal:
         out.print(table)
         return
     table.box, table.pad_edge, table.padding, table.collapse_padding = None, False, (0, 2, 0, 0), False
-    # the width that the longest words need, measured in a line of unlimited width
+    # measure the width that the longest words need
     out.width = UNLIMITED
     out.width = max(PIPED, Measurement.get(out, out.options, table).minimum)
     with out.capture() as captured:
@@ -109,7 +106,7 @@ def show(table: Table, stderr: bool = False) -> None:
 
 
 def say(*sentences: str) -> None:
-    """Print sentences in lines of at most 80 columns on a terminal, and of at most 100 elsewhere; longer words stay
+    """Print sentences in lines of at most 80 columns on a terminal, and of at most 100 elsewhere. Longer words stay
     whole.
     """
     out = console()
@@ -126,8 +123,8 @@ def print_object(record: Mapping[str, Any]) -> None:
 
 
 def warn_of_oddities(counts: Mapping[str, str]) -> None:
-    """Give one Python warning for each unusual thing about an overlay, the graph of who may ask whom. counts: for each
-    unusual thing, by its name, a text that says how often it occurs. The names are "isolated_users",
+    """Give a Python warning for each unusual thing about an overlay, the graph of who may ask whom. counts: for each
+    name of such a thing, a text that says how often the thing occurs. The names are "isolated_users",
     "disconnected_clusters" and "dropped_edges" (edges of the overlay's file that were left out).
     """
     for column, text in counts.items():
@@ -135,15 +132,15 @@ def warn_of_oddities(counts: Mapping[str, str]) -> None:
 
 
 def more_on_disk(replicates: int) -> str:
-    """A remark such as " (3 more on disk)" if `replicates` is 3; empty for 0. It counts replicates that an earlier run,
-    which asked for more of them, left in the directory.
+    """A remark such as " (3 more on disk)" if `replicates` is 3; empty for 0. An earlier run left these further
+    replicates in the directory.
     """
     return f" ({replicates:,} more on disk)" if replicates else ""
 
 
 def print_conditions(bound: PrivacyBound) -> None:
-    """Print, for a privacy bound (ε at δ), whose data it protects and from which observer. Then print the conditions
-    under which it holds, one on each line. Conditions are left out if ε is infinite and thus nothing is promised.
+    """Print whose data a privacy bound (ε at δ) protects, and from which observer. Then print the bound's conditions,
+    one on each line. If ε is infinite, nothing is promised, and the conditions are left out.
     """
     say(protects(bound))
     if not promises(bound):

@@ -26,24 +26,22 @@ def reported(
     title: str, record: dict[str, Any], lines: Sequence[Line], bound: PrivacyBound, *, limit: str, excess: str
 ) -> AuditOutput:
     """The output of an audit: a table, a sentence if the audit passed, and the conditions of the bound that was
-    attacked. It also holds the line to print if the audit failed.
+    attacked. The output also has the line for a failed audit.
 
     Args:
         title: heading of the table. record: all results for JSON, with the entry "passed". lines: the table's lines,
-        each a pair of a heading and a text. bound: the stated ε at δ that the audit tested. limit: if the audit passed,
-        words for what the attack stays within. excess: if the audit failed, a sentence on what the attack proves beyond
-        the bound.
+        each a pair of a heading and a text. bound: the stated ε at δ that the audit tested. limit: words for what a
+        passing attack stays within. excess: for a failed audit, a sentence on what the attack proves beyond the bound.
     """
     passed = [f"passed: the attack stays within {limit}"] if record["passed"] else []
     return AuditOutput(record, [two_columns(title, lines), *passed, bound], f"audit failed: {excess}")
 
 
 def one_run_record(audit: OneRunAudit) -> dict[str, Any]:
-    """The results of an audit in one run as one flat record for JSON. In such an audit, the labels of many users are
-    fair coins in a single run, and an attack guesses them. The record has the audited mechanism, its certified ε at δ
-    with the conditions, the numbers of users and guesses, what the attack proves about ε and δ, and what it was
-    expected to prove. δ is tested at several values of ε, so the entries of these tests are lists. The entry for the
-    power says how likely the audit would detect too little noise.
+    """The results of an audit in one run as one flat record for JSON. In such an audit, many users' labels are fair
+    coins in a single run, and an attack guesses the coins. The record has the certified ε at δ with the conditions,
+    what the attack proves about ε and δ, and what was expected. δ is tested at several values of ε, so the entries of
+    these tests are lists. The power is the probability that the audit detects too little noise.
     """
     return {
         "name": audit.scenario,
@@ -57,7 +55,7 @@ def one_run_record(audit: OneRunAudit) -> dict[str, Any]:
         "users": audit.users,
         "targets": audit.targets,
         "error": audit.error,
-        # one entry for each tested ε; right and wrong count the guesses of the attack in this test
+        # one entry for each tested ε; right and wrong count the attack's guesses in this test
         "test_epsilon": audit.epsilons,
         "delta_certified": audit.certified.tolist(),
         "delta_lower_confidence": audit.attacked.tolist(),
@@ -79,9 +77,8 @@ def one_run_record(audit: OneRunAudit) -> dict[str, Any]:
 
 
 def one_run_output(audit: OneRunAudit) -> AuditOutput:
-    """The output of an audit in one run, in which the labels of many users are fair coins that an attack guesses. It
-    shows the ε and δ that the attack proves, the certified ones, and how likely the audit would detect too little
-    noise.
+    """The output of an audit in one run, in which many users' labels are fair coins that an attack guesses. The output
+    has the proved and the certified values of ε and δ, and the probability of detecting too little noise.
     """
     return reported(
         f"{audit.scenario}: audit in one run, {audit.bound.observer}", one_run_record(audit), _one_run_lines(audit),
@@ -95,7 +92,7 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
     smallest, clusters = "", []
     if audit.clusters:
         least, most = audit.clusters
-        # if users ask several peers, the cluster with the largest bound need not be the smallest
+        # if users ask several peers, the smallest cluster need not have the largest bound
         smallest = ", worst cluster" if "peers" in audit.parameters else f", smallest cluster ({least} users)"
         sizes = f"of {count(least, 'user')}" if least == most else f"of {least:,d} to {most:,d} users"
         clusters = [("clusters", sizes)]
@@ -108,8 +105,8 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
         *clusters,
         ("right guesses if all are guessed", f"{audit.guesses[0].right / audit.targets:.2%}"),
         ("δ: the attack proves ≤ certified", REALISED_MEAN if audit.realised else ""),
-        # the audit fails if the attack proves more than is certified; `expected` is what the attack is expected to
-        # prove if the noise is as stated
+        # The audit fails if the attack proves more than is certified. `expected` is what the attack is expected to
+        # prove with the stated noise.
         *(
             (f"  at ε = {epsilon:.4g}", f"{at_least(proved)} ≤ {at_most(claim)}  (expected about {expected:.3g})")
             for epsilon, proved, claim, expected in zip(
@@ -123,7 +120,7 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
         *_power_lines(audit),
     ]
     if audit.declared:
-        # for each statistic, an upper bound of the probability that it is at least as far from 0 under the declared law
+        # for each statistic, an upper bound of the probability of a value at least as far from 0 under the declared law
         limit = f"refused below {audit.error / len(audit.declared):.2g}"
         lines.append(("declared law of submissions: probability at most", limit))
         lines += [(f"  {check.name}", f"{check.probability:.2g}") for check in audit.declared]
@@ -133,7 +130,7 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
 
 
 def draw_one_run(audit: object, path: Path) -> None:
-    """Draw the attack's type II errors against its type I errors, and the certified trade-off curve, to the file
+    """Draw the attack's type II errors against its type I errors, with the certified trade-off curve, to the file
     `path`.
 
     Raises:
@@ -150,10 +147,10 @@ def draw_one_run(audit: object, path: Path) -> None:
 
 
 def learned_lines(audit: OneRunAudit) -> list[Line]:
-    """Lines about the second attack on an exchange in small clusters: a classifier guesses the targets' labels from all
-    submissions and their times. The lines give, for each tested ε, the δ that this attack proves and the certified δ.
-    Then they say which leaks the attack would detect; a leak makes the exchange less private than stated. audit: this
-    attack's results.
+    """Lines about the second attack on an exchange in small clusters. In this attack, a classifier guesses the targets'
+    labels from all submissions and their times. For each tested ε, a line has the δ that this attack proves and the
+    certified δ. Further lines say which leaks the attack would detect. A leak makes the exchange less private than
+    stated. audit: this attack's results.
     """
     rows = zip(audit.epsilons, audit.attacked, audit.certified, strict=True)
     return [
@@ -167,10 +164,10 @@ def learned_lines(audit: OneRunAudit) -> list[Line]:
 
 
 def _power_lines(audit: OneRunAudit) -> list[Line]:
-    """Lines on which leaks the audit would detect; a leak makes the mechanism less private than stated. They give the
-    probability of detecting too little noise that raises ε by 10%, and the smallest such rise that half of the audits
-    detect. Then they name the leaks of other kinds that the audit looks for, without a stated probability, and the
-    leaks that it does not look for.
+    """Lines on the leaks that the audit would detect. A leak makes the mechanism less private than stated. The first
+    line has the probability of detecting too little noise that raises ε by 10%. The second line has the smallest rise
+    that half of the audits detect. The last two lines name other kinds of leaks: first the kinds looked for without a
+    stated probability, then the kinds not looked for.
     """
     power = (
         f"noise so small that ε rises by {PRINTED_RISE - 1:.0%} would be seen with probability {_share(audit.power)}"
@@ -186,14 +183,14 @@ def _power_lines(audit: OneRunAudit) -> list[Line]:
 
 
 def excess(audit: OneRunAudit) -> str:
-    """Words on why an audit failed. If a test refuses what the protocol declares about its submissions (their law, or a
-    symmetry among users), they name this test. Otherwise, they give the first tested ε at which the attack proves a
-    larger δ than certified or, if there is none, the ε that it proves above the certified one.
+    """Words on why an audit failed. If a test refuses what the protocol declares about submissions (a law or a symmetry
+    among users), the words name this test. Otherwise the words give the first tested ε at which the attack proves more
+    δ than certified. If there is none, the words give the ε that the attack proves above the certified ε.
     """
     if audit.refuted is not None:
         probability = audit.refuted.probability
         return f"refuses the declared law by {audit.refuted.name} (probability {probability:.2g} if it were true)"
-    # first δ is compared at the tested values of ε; if no certified δ is exceeded, ε is compared at the stated δ
+    # compare δ at the tested values of ε first; if no certified δ is exceeded, compare ε at the stated δ
     violations = [
         f"δ >= {at_least(proved)} at ε = {event.epsilon:.4g}, above the certified {at_most(claim)}, by "
         f"{audit.scope.scores[event.attack]}"
@@ -208,9 +205,10 @@ def excess(audit: OneRunAudit) -> str:
 
 
 def model_output(audit: ModelAudit) -> AuditOutput:
-    """The output of an audit of a released model. The attack guesses, from the models of several training runs, labels
-    that were drawn as fair coins. The output shows the ε that the attack proves at the stated δ beside the ε that the
-    mechanism's accountant certifies. It also says whether the attack refuses the whole certified trade-off curve.
+    """The output of an audit of a released model. Labels are drawn as fair coins, and the attack guesses the coins from
+    the models of several training runs. The output has the ε that the attack proves at the stated δ, and the ε
+    certified by the mechanism's accountant. The last lines say whether the attack refuses the whole certified trade-off
+    curve.
     """
     guesses, guessed = audit.guesses, audit.guesses.right + audit.guesses.wrong
     if audit.curve_refused:
@@ -231,7 +229,7 @@ def model_output(audit: ModelAudit) -> AuditOutput:
 
 def _model_record(audit: ModelAudit) -> dict[str, Any]:
     """The results of an audit of a model as one flat record for JSON."""
-    # mu_lower_confidence: the attack refuses Gaussian noise of at most this μ-GDP, whatever its ε at the stated δ
+    # mu_lower_confidence: the attack refuses μ-GDP (Gaussian noise) for every μ up to this value
     return {
         "name": audit.scenario,
         **whole(audit.bound),
@@ -272,5 +270,5 @@ def _model_lines(audit: ModelAudit) -> list[Line]:
 
 
 def _share(power: float) -> str:
-    """A probability as text with two decimals, rounded down and at most 0.99; from 0.9999 on, it is "above 0.99"."""
+    """A probability as text with two decimals, rounded down and at most 0.99. From 0.9999 on, it is "above 0.99"."""
     return f"{min(math.floor(100.0 * power) / 100.0, 0.99):.2f}" if power < 0.9999 else "above 0.99"

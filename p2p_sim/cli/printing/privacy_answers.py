@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 def privacy_output(question: Question, answer: Answer) -> Output:
-    """The output of `p2p-sim privacy`. It has ε at δ, or δ at ε, with its conditions, and ε₀, which is the ε of one
-    noisy label alone. It has the ε that Lemma 9 of the clustering paper (Esfandiari et al.) states, or says why the
-    lemma does not apply. It also says how much more often the observer can guess a label right.
+    """The output of `p2p-sim privacy`: ε at δ, or δ at ε, with the conditions. ε₀ follows, the ε of one noisy label
+    alone. The output also has the ε of Lemma 9 of the clustering paper (Esfandiari et al.), or says why the lemma does
+    not apply. A last sentence says how much more often the observer can guess a label right.
 
     Args:
         question: the exchange's parameters, and who observes. answer: the values that were computed for the question.
@@ -51,9 +51,9 @@ def privacy_output(question: Question, answer: Answer) -> Output:
 
 
 def calibration_output(calibration: Calibration) -> Output:
-    """The output of `p2p-sim calibrate`: the flip probability that keeps ε within a target in clusters of all the given
-    sizes, the ε that is then certified, and the conditions of this ε; also the flip probability that each cluster size
-    alone would need. calibration: has all these values.
+    """The output of `p2p-sim calibrate`: the flip probability that keeps ε within a target in clusters of all given
+    sizes. The certified ε at this flip probability follows, with the conditions. The output also has the flip
+    probability that each cluster size alone would need. calibration: has all these values.
     """
     record = {
         "flip_prob": calibration.flip_prob,
@@ -68,10 +68,10 @@ def calibration_output(calibration: Calibration) -> Output:
 
 
 def peers_output(comparison: PeersComparison) -> Output:
-    """The output of `p2p-sim calibrate` with several --peers: each user asks k random peers of her cluster and submits
-    the label that the majority of them give. For each k that is compared, the output has the flip probability that
-    meets the target (ε, δ), and the probability of error. An error means that the majority of submissions is not a
-    cluster's commoner label. For the k with the smallest error, the output has the whole calibration.
+    """The output of `p2p-sim calibrate` with several --peers. Each user asks k random peers of her cluster and submits
+    the majority of their labels. For each k, the output has the flip probability that meets the target (ε, δ), and the
+    probability of error. An error means that the majority of submissions is not a cluster's commoner label. For the k
+    with the smallest error, the output has the whole calibration.
     """
     best = calibration_output(comparison.calibrations[comparison.best])
     record = {
@@ -87,9 +87,9 @@ def peers_output(comparison: PeersComparison) -> Output:
 
 
 def neighbours_output(neighbours: EnoughNeighbours) -> Output:
-    """The output of `p2p-sim calibrate` with --flip-prob. Users may ask only their neighbours, and every user has the
-    same number of neighbours. The output has the smallest of the tried numbers of neighbours at which the learner's ε
-    stays within the target, or says that no number is enough.
+    """The output of `p2p-sim calibrate` with --flip-prob. Users ask only neighbours, and all users have equally many.
+    The output has the smallest tried number of neighbours at which the learner's ε stays within the target. If no
+    number is enough, the output says so.
     """
     record = {
         "degree": neighbours.degree,
@@ -104,19 +104,19 @@ def neighbours_output(neighbours: EnoughNeighbours) -> Output:
 
 def print_certified(path: Path, verifier: Path, quiet: bool) -> None:
     """Print the path of a certificate, a file from which the (ε, δ) of an exchange can be proved. Unless `quiet`, also
-    print the command that makes this proof again without p2p-sim.
+    print the command that repeats this proof without p2p-sim.
 
     path: the certificate. verifier: the file of the program that checks it.
     """
     print(path)
     if not quiet:
-        say(f"It is proved. To prove it again without p2p-sim: python {verifier} {path}")
+        say(f"The certificate is proved. To prove it again without p2p-sim: python {verifier} {path}")
 
 
 def verdicts_output(verdicts: "Sequence[Verdict]") -> Output:
-    """The output of `p2p-sim check-bounds`: a table with a line for each claim, and how many claims hold. Each claim, a
-    bound or a belief about privacy or utility, was checked on many cases. For a claim that fails, the output also says
-    what holds instead. verdicts: the result for each claim.
+    """The output of `p2p-sim check-bounds`: a table with a line for each claim, and how many claims hold. A claim is a
+    bound or a belief about privacy or utility, checked on many cases. If a claim fails, the output also says what holds
+    instead. verdicts: the result for each claim.
     """
     table = Table(title="The papers' claims, checked numerically", title_justify="left")
     table.add_column("claim")
@@ -131,7 +131,7 @@ def verdicts_output(verdicts: "Sequence[Verdict]") -> Output:
         table.add_row(verdict.name, holds, evidence)
         if not verdict.holds:
             corrections += [f"{verdict.name}: {verdict.statement}", f"  instead: {verdict.corrected}"]
-    # claims of papers are counted apart from common beliefs, which no paper states
+    # claims of papers and common beliefs are counted apart, because no paper states the beliefs
     claims, beliefs = ([verdict.holds for verdict in verdicts if verdict.belief == belief] for belief in (False, True))
     wrong = beliefs.count(False)
     more = f" Of {count(len(beliefs), 'common belief')}, {wrong} fail{'s' * (wrong == 1)}." if beliefs else ""

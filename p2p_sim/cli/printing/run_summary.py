@@ -47,17 +47,16 @@ PRINTED = (
     ("epsilon_paper_lemma9", "  the paper's Lemma 9"),
     ("epsilon_paper_theorem3", "  the paper's Theorem 3"),
 )
-BOTH_ENDS = 'The smallest ε that holds lies between the certified one and that of "no smaller ε holds than".'
+BOTH_ENDS = 'The smallest ε that holds lies between the value of "no smaller ε holds than" and the certified ε.'
 XI = (
-    "In the paper's lemma, s is the number of users of the smallest cluster, and δ determines ξ, which is about "
-    "the number of standard deviations by which the count of noisy labels 1 may deviate from its mean."
+    "In the paper's lemma, s is the number of users of the smallest cluster. δ determines ξ: about the number "
+    "of standard deviations by which the count of noisy labels 1 may deviate from its mean."
 )
-"""Sentences that explain the lower end of ε, and the letters s and ξ in the condition of Lemma 9 of the clustering
-paper."""
+"""Sentences that explain the lower end of ε, and the letters s and ξ in the clustering paper's Lemma 9."""
 PROTECTED = {"label": "any one user's label", "example": "any one row (features and label)"}
-"""Words for the data that the privacy bound protects, by the column `adjacency`: a label, or a whole example."""
+"""Words for the protected data, by the column `adjacency`: a label, or a whole example."""
 LARGEST_EXPONENT = 700.0
-"""The largest ε for which e^ε is computed; the exponential of 710 would overflow a float of 64 bits."""
+"""The largest ε for which e^ε is computed. A float of 64 bits cannot hold the exponential of 710."""
 TRUSTED = {
     "nobody": "Nobody must be trusted for that.",
     "shuffler": "The shuffler, who sees each noisy label with its owner, must be trusted for that.",
@@ -68,13 +67,13 @@ TRUSTED = {
 FLIPPED = "flips her label with probability α, once: that is her noisy label."
 RANDOMIZED = "makes a noisy message of her label, once: that is her noisy label."
 FETCHED = (
-    "She requests the noisy label of a random peer in her cluster, and with probability θ she passes it on to the "
-    "learner: that is a submission. The learner knows who sent it, and not whose label it is."
+    "She requests the noisy label of a random peer in her cluster. With probability θ she passes this label on to the "
+    "learner: that is a submission. The learner knows who sent the submission, but not whose label it is."
 )
 """The sentences on what users do in a label exchange."""
 SEVERAL = (
-    "She requests the noisy labels of {} random peers in her cluster, and with probability θ she passes on to the "
-    "learner what most of them say: that is a submission. The learner knows who sent it, and not whose labels they are."
+    "She requests the noisy labels of {} random peers in her cluster. With probability θ she passes the most frequent "
+    "label on to the learner: that is a submission. The learner knows who sent the submission, but not whose labels."
 )
 """The sentences on what users do in a label exchange in which they ask several peers."""
 
@@ -88,13 +87,13 @@ def print_summary(
     verbose: bool,
     rival: Callable[[], str],
 ) -> None:
-    """Print three groups of values: what ran, how private it is, and how useful it is; then the paths of all written
-    files.
+    """Print three groups of values: what ran, how private the run is, and how useful. The paths of all written files
+    follow.
 
     Args:
         scenario: what ran. finished: its results. written: exported files with their numbers of lines. quiet: print the
-        paths alone. verbose: print all values. rival: returns a command line that runs randomised response on the same
-        users and compares the results; it is empty if there is no such comparison.
+        paths alone. verbose: print all values. rival: returns a command that runs randomised response on the same users
+        and compares the results; an empty text if there is no such comparison.
     """
     if not quiet:
         _print_groups(scenario, finished, verbose)
@@ -123,15 +122,15 @@ def _print_groups(scenario: Scenario, finished: SweepResult, verbose: bool) -> N
 
 
 def _print_private(scenario: Scenario, finished: SweepResult, lines: list[Line], width: int, *, verbose: bool) -> None:
-    """Print the group about privacy: its values, their conditions, and what they do not cover."""
+    """Print the group about privacy: values, conditions, and what the values do not cover."""
     bound = statement_of(worst_row(finished.rows), finished.terms, "epsilon_upper")
-    # a bound with an infinite ε says by itself that nothing is promised
+    # a bound with an infinite ε says itself that nothing is promised
     finite = bound is None or math.isfinite(bound.epsilon_upper)
     _print_group("How private, against whom", lines, width, [meaning(finished.rows)] if finite else [])
     if bound is not None:
         print_conditions(bound)
     else:
-        say("The conditions of these values of ε are not on disk: run again into another directory to keep them.")
+        say("The conditions of these values of ε are not on disk: a run into another directory keeps the conditions.")
     if (claimed_by := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
         if not isinstance(scenario.mechanism, ProtocolConfig):
             say(f"Every ε here is what the plug-in {claimed_by} claims; p2p-sim has not checked it.")
@@ -143,8 +142,8 @@ def _print_private(scenario: Scenario, finished: SweepResult, lines: list[Line],
 
 
 def _print_group(heading: str, lines: list[Line], width: int, explained: list[str]) -> None:
-    """Print a heading, lines of values whose labels fill a column of at least `width` characters, and sentences that
-    explain the values.
+    """Print a heading, lines of values, and sentences that explain the values. The values' labels fill at least `width`
+    characters.
     """
     print()
     say(heading)
@@ -153,13 +152,13 @@ def _print_group(heading: str, lines: list[Line], width: int, explained: list[st
 
 
 def _print_advice(rows: Any, rival: Callable[[], str]) -> None:
-    """Warn of unusual data or overlays (graphs of who may ask whom). For a label exchange, also say if it protects
-    labels hardly better than their noise alone. If it protects them no better, say that randomised response, in which
-    users send their noisy labels to the learner themselves, is as private, and print how to compare the two.
+    """Warn of unusual data or overlays (graphs of who may ask whom). For a label exchange, also say if the exchange
+    protects labels hardly better than the noise alone. If there is no gain at all, recommend a comparison with
+    randomised response, in which users send their noisy labels to the learner themselves.
 
     Args:
-        rows: a data frame with the run's results, a row for each replicate. rival: returns a command line that runs
-        randomised response and compares the results; it is empty if there is no such comparison.
+        rows: a data frame with the run's results, a row for each replicate. rival: returns a command that runs
+        randomised response and compares the results; an empty text if there is no such comparison.
     """
     for warning in warnings_of(rows):
         warnings.warn(warning, stacklevel=2)
@@ -195,9 +194,7 @@ def _setting(scenario: Scenario, rows: Any, verbose: bool) -> list[Line]:
 
 
 def _described(scenario: Scenario, rows: Any, verbose: bool) -> list[str]:
-    """Sentences that explain the summary's values on what ran: what users do in a label exchange and, if `verbose`,
-    what heterogeneity is.
-    """
+    """Sentences that explain what ran: what users do in a label exchange and, if `verbose`, what heterogeneity is."""
     lines, first = [], rows.iloc[0]
     if isinstance(scenario.mechanism, LabelExchangeConfig):
         noisy, asking = FLIPPED if rows["flip_prob"].notna().all() else RANDOMIZED, scenario.mechanism.asking
@@ -205,19 +202,19 @@ def _described(scenario: Scenario, rows: Any, verbose: bool) -> list[str]:
         lines.append(f"Each {'honest ' * bool(scenario.adversaries.active)}user {noisy} {fetched}")
     if verbose:
         lines.append(
-            "Heterogeneity φ: how far the label probabilities of a user are from those of her cluster (L1 distance), "
-            "on average; 0 if the users of each cluster are alike, always below 2."
+            "Heterogeneity φ: the average distance (L1) between the label probabilities of a user and of her cluster. "
+            "φ is 0 if the users of each cluster are alike, and always below 2."
         )
     if verbose and str(first["heterogeneity_basis"]).startswith("estimate"):
-        lines.append("Labels alone do not determine φ; the estimate is of an upper bound of φ.")
+        lines.append("Labels alone do not determine φ, so an upper bound of φ was estimated.")
     return lines
 
 
 def privacy_lines(rows: Any, verbose: bool = True) -> list[Line]:
-    """Lines with the ε against each observer, which also say what the observer sees.
+    """Lines with the ε against each observer, and with what the observer sees.
 
-    rows: a run's results, a row for each replicate. verbose: also list values of ε that matter less, such as that of a
-    sample of users.
+    rows: a run's results, a row for each replicate. verbose: also list less important values of ε, such as the largest
+    ε of a sample of users.
     """
     first, worst = rows.iloc[0], worst_epsilons(rows)
     at = f"at δ = {first['delta']:g}"
@@ -231,8 +228,8 @@ def privacy_lines(rows: Any, verbose: bool = True) -> list[Line]:
 
 
 def _alone(rows: Any, who: str) -> list[Line]:
-    """One line, in a list, with ε₀: the ε of a single user's own noisy message against somebody who sees it and knows
-    whose it is. It is the largest over all replicates. The list is empty if users send no messages of their own.
+    """A list with one line on ε₀, the largest over all replicates. ε₀ is the ε of a single user's noisy message,
+    against an observer who sees the message and knows whose it is. If users send no messages, the list is empty.
 
     Args:
         rows: the run's results, a row for each replicate, with the column "epsilon_local". who: the text before the
@@ -250,26 +247,26 @@ def _finite(value: float | None) -> float:
 
 
 def _observers(rows: Any, worst: dict[str, float | None], at: str, verbose: bool) -> list[Line]:
-    """Lines with further values of ε of a label exchange over a simulated network: the largest ε of a sample of users;
-    the ε of all users except those who got no reply and submitted their own label instead; the ε against a learner who
-    also sees arrival times; and the ε against the learner together with a coalition of users. An ε that is unknown is
-    left out. Without `verbose` the sample is left out too, and so are arrival times unless they raise ε. The list is
-    empty if no network was simulated.
+    """Lines with further values of ε of a label exchange over a simulated network. First comes the largest ε of a
+    sample of users. Then comes the ε of users who did not fall back; a user falls back if she gets no reply and submits
+    her own label. The last values are against a learner who sees arrival times, and a learner with a coalition of
+    users. An unknown ε is left out. Without `verbose`, the sample is left out, and arrival times unless they raise ε.
+    Without a simulated network, the list is empty.
 
     Args:
         rows: the run's results, a row for each replicate. worst: the largest ε over all replicates, by column; None for
-        a column without values. at: words that name δ. verbose: whether lines that matter less are added.
+        a column without values. at: words that name δ. verbose: whether to add less important lines.
     """
     if worst["epsilon_others_upper"] is None:
         return []
     lines, learner = [], _finite(worst["epsilon_upper"])
-    # for some users only: a sample, and all but those who got no reply and so submitted their own label
+    # only for some users: a sample, and the users who did not fall back
     if verbose and "epsilon_sample_upper" in rows and rows["epsilon_sample_upper"].notna().any():
         lines.append(("  largest of a sample of users", at_most(float(rows["epsilon_sample_upper"].max()))))
     if rows["own_labels"].sum() > 0:
         others, fell_back = at_most(worst["epsilon_others_upper"]), span(rows["own_labels"])
         lines.append(("  of users who did not fall back", f"{others} ({fell_back} fell back on their own label)"))
-    # without --verbose, a learner who sees times is listed only if times raise ε
+    # without --verbose, list a learner who sees times only if times raise ε
     times = worst["epsilon_times_upper"]
     if times is not None and (verbose or times > learner):
         lines.append(("ε, learner who also sees their times", f"{at_most(times)} {at}"))
@@ -291,14 +288,13 @@ def _coalition(rows: Any, worst: dict[str, float | None], at: str, verbose: bool
 
 
 def _computed(rows: Any, terms: Terms) -> list[Line]:
-    """Lines on the learner's ε: how it was computed, and a lower bound, below which no ε holds for this mechanism. Then
-    come the values of ε that papers state for the mechanism: for a curator's algorithm the ε of its paper, and for a
-    label exchange those of the clustering paper's Lemma 9 and Theorem 3. Where a paper's condition fails, the line says
-    so instead.
+    """Lines on how the learner's ε was computed, and on a lower bound, below which no ε holds for this mechanism. Then
+    come the values of ε that papers state. A curator's algorithm has the ε of its own paper. A label exchange has the ε
+    of Lemma 9 and of Theorem 3 of the clustering paper. If a paper's condition fails, the line says so instead.
 
     Args:
-        rows: the run's results, a row for each replicate. terms: for each column with an ε, the texts that belong to
-        it, such as its conditions or, for a paper's ε, the condition that fails.
+        rows: the run's results, a row for each replicate. terms: the texts for each column with an ε, such as the
+        bound's conditions. For a paper's ε, a text may state the condition that fails.
     """
     worst = worst_epsilons(rows)
     lines = [
@@ -314,7 +310,7 @@ def _computed(rows: Any, terms: Terms) -> list[Line]:
 
 
 def meaning(rows: Any) -> str:
-    """A sentence that explains the learner's ε with probabilities. rows: a run's results, a row for each replicate."""
+    """A sentence that explains the learner's ε by probabilities. rows: a run's results, a row for each replicate."""
     first, learner = rows.iloc[0], _finite(worst_epsilons(rows)["epsilon_upper"])
     protected, exchange = PROTECTED[first["adjacency"]], first["mechanism_kind"] == "label_exchange"
     if math.isinf(learner):
@@ -328,20 +324,21 @@ def meaning(rows: Any) -> str:
 
 
 def reservations(rows: Any, verbose: bool = True) -> list[str]:
-    """Sentences on how many of 100 labels somebody guesses right if she sees what users send, and if she does not; on
-    who else sees noisy labels or must be trusted, and on what ε leaves out.
+    """Sentences on guesses, on observers and on the limits of ε. First comes how many of 100 labels somebody guesses
+    right, with and without seeing what users send. Then comes who else sees noisy labels or must be trusted. Last comes
+    what ε leaves out.
 
     Args:
-        rows: a data frame with a run's results, a row for each replicate. verbose: whether guesses are also stated
-        for somebody who knows beforehand how frequent each label is in each cluster; otherwise, they are stated only
-        for somebody to whom all labels are equally likely beforehand.
+        rows: a data frame with a run's results, a row for each replicate. verbose: also state guesses of somebody who
+        knows beforehand how frequent each label is in each cluster. Without it, all labels are equally likely
+        beforehand.
     """
     first = rows.iloc[0]
     # who else sees something, or must be trusted
     if first["mechanism_kind"] == "label_exchange":
-        sees = "noisy labels with their owners: only the noise on each label protects there, and ε₀ is its ε."
+        sees = "noisy labels with their owners. There only the noise on each label protects, with the ε called ε₀."
         if not math.isfinite(float(rows["epsilon_local"].max())):
-            sees = "labels with their owners: they are the true ones, and nothing protects them."
+            sees = "labels with their owners. These are the true labels, and nothing protects them."
         others = [f"A peer, or an eavesdropper, sees {sees}"]
     else:
         others = [TRUSTED[first["trust"]]]
@@ -349,7 +346,7 @@ def reservations(rows: Any, verbose: bool = True) -> list[str]:
         others.append("With a coalition, ε protects the labels of users outside it; members know their own labels.")
     if rows["oracle"].any():
         others.append("The mechanism was told φ by an oracle, which ε does not account for.")
-    # how often somebody's guess of a label is right, with what is released and without
+    # how often somebody guesses a label right, with what is released and without
     guesses = sentences(rows, verbose)
     if verbose and guesses and SHARES_KNOWN in guesses[-1]:
         guesses.append("In the last of these, somebody knows beforehand how frequent each label is in each cluster.")
@@ -359,9 +356,9 @@ def reservations(rows: Any, verbose: bool = True) -> list[str]:
 
 
 def _organisations(rows: Any) -> list[Line]:
-    """Lines for a scenario in which organisations train models on their own rows and exchange these models: the ε of
-    each organisation's rows in the first replicate, to whom its models were shown, and how many models arrived in time.
-    The list is empty for other scenarios, and if there is only one organisation.
+    """Lines for organisations that train models on their own rows and exchange these models. The lines have the ε of
+    each organisation's rows in the first replicate, who saw the models, and how many models arrived in time. With one
+    or no organisation, the list is empty.
     """
     if "epsilon_by_organisation" not in rows or rows["epsilon_by_organisation"].isna().any():
         return []
@@ -377,7 +374,7 @@ def _organisations(rows: Any) -> list[Line]:
 
 
 def print_json(scenario: Scenario, finished: SweepResult) -> None:
-    """Print one JSON object of a run's results; an infinite ε is the string "inf"."""
+    """Print one JSON object of a run's results. An infinite ε is the string "inf"."""
     print_object({
         "name": scenario.name,
         "directory": str(finished.directory),
