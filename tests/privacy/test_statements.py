@@ -223,7 +223,7 @@ def test_old_results_are_readable_and_the_report_says_what_is_missing(tmp_path):
     (tmp_path / "old" / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert len(stored_rows(tmp_path / "old")) == len(rows)
     text = write_report(tmp_path / "old").read_text()
-    assert "do not say under which conditions" in text
+    assert "without the conditions under which" in text
     assert "peers are drawn uniformly" not in text
 
 
