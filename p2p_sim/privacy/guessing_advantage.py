@@ -3,13 +3,13 @@
 The observer knows everything but the label of one user, the target. For her this label has law π, the prior, whatever
 the other users' labels are. Before she sees anything of the target, her guess is right with probability max π. Let the
 view V be all that she sees, and P_y the law of V if the label is y. With the view, her guess is right with probability
-Σ_v max_y π_y P_y(v). The advantage is the difference. The bounds hold for any labels of the other users. So an observer
-who knows less of these users has no larger advantage.
+Σ_v max_y π_y P_y(v). The advantage is the difference. The bounds hold for any labels of the other users. They
+hold for an observer who knows less, too: her advantage is at most a mean of advantages over these labels.
 
-**Two labels.** Let p be the smaller prior probability, held by label 1, and [x]₊ = max(0, x). As max(a,
-b) = a + [b - a]₊, the advantage is p Σ [P₁ - e^ε P₀]₊ with ε = ln((1-p)/p). So it is p times a hockey-stick divergence,
-and at most p δ(ε). Equality holds for the data set and direction that attain δ(ε). As p grows, ε falls, and δ(ε) does
-not fall. So p = 1/2 is the worst prior, and gives δ(0)/2.
+**Two labels.** Let p be the smaller prior probability, held by label 1, and [x]₊ = max(0, x). Since
+max(a, b) = a + [b - a]₊, the advantage is p Σ [P₁ - e^ε P₀]₊ with ε = ln((1-p)/p). So it is p times a hockey-stick
+divergence, and at most p δ(ε). Equality holds for the data set and direction that attain δ(ε). As p grows, ε falls,
+and δ(ε) does not fall. So p = 1/2 is the worst prior, and gives δ(0)/2.
 
 **K labels.** Let t be the most likely label. In the same way the advantage is at most Σ_{y≠t} π_y δ(ln(π_t/π_y)). For
 every ε, another bound is
@@ -34,16 +34,17 @@ from p2p_sim.privacy.dominating_law import LossLaw
 
 Prior = float | Sequence[float] | Floats
 GRID = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
-"""Values of ε at which the second bound for K labels is tried. The pure ε, with δ = 0, is tried as well."""
+"""Values of ε at which the second bound for K labels is tried. The pure ε, with δ = 0, is tried as well if it is finite
+and not too large."""
 _UP, _DOWN = 1.0 + 1e-12, 1.0 - 1e-12
-"""Factors that exceed the rounding of a few sums and products."""
+"""Factors that move a bound up or down by more than the rounding of a few sums and products."""
 _ROUNDING = 1e-14
 """Bound of the rounding of δ in sums over a loss law."""
 
 
 @plain_arguments
 def advantage(model: Accountant, prior: Prior = 0.5) -> Bracket:
-    """Bounds of the observer's largest advantage over all data sets, and over all orders of the prior's values.
+    """Bounds of the observer's largest advantage over all data sets, whichever label has which prior value.
 
     Args:
         model: the accountant of what the observer sees.
@@ -53,14 +54,14 @@ def advantage(model: Accountant, prior: Prior = 0.5) -> Bracket:
         The upper end is certified; the lower end is attained by a data set.
 
     Raises:
-        ValueError: the prior is out of range.
+        ValueError: the prior is out of range, or does not sum to 1.
     """
     ranked, pure = checked_prior(prior), model.pure_epsilon
     top, rest = float(ranked[0]), ranked[1:][ranked[1:] > 0.0]
     if not len(rest):
         return Bracket(0.0, 0.0)
-    # δ is needed at ln(π_t/π_y), rounded down for the upper bound and up for the lower bound. The second bound needs δ
-    # at other ε
+    # δ is needed at ln(π_t/π_y), and for the second bound at other ε. As δ falls with ε, ln(π_t/π_y) is rounded down
+    # for the upper bound, and up for the lower bound
     at = np.log(top / rest)
     tries = [e for e in GRID if e < pure] if len(ranked) > 2 else []
     high, low = (at * (1.0 - 1e-15)).tolist(), (at * (1.0 + 1e-15)).tolist()
@@ -113,7 +114,7 @@ def advantages(law: LossLaw, priors: Floats) -> Floats:
 
 
 def local_advantage(total_variation: float, epsilon: float, num_classes: int) -> float:
-    """Upper bound of the advantage of an observer who sees one message with its owner, for a uniform prior.
+    """Upper bound of the advantage of an observer who sees one message and knows whose it is, for a uniform prior.
 
     The bound is exact for randomised response among all K labels, and for any message about two labels.
 
@@ -126,7 +127,7 @@ def local_advantage(total_variation: float, epsilon: float, num_classes: int) ->
 
 
 def deltas_of(law: LossLaw, epsilons: Floats) -> Floats:
-    """Upper bounds of a law's δ(ε) at each ε of an array (at least 0, perhaps infinite), in its shape."""
+    """Upper bounds of a law's δ(ε) at each ε of an array (at least 0, perhaps infinite), in the array's shape."""
     weights = law.masses * np.exp(-law.losses)
     above = np.append(np.cumsum(law.masses[::-1])[::-1], 0.0)
     neighbour = np.append(np.cumsum(weights[::-1])[::-1], 0.0)

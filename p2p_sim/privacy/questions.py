@@ -181,7 +181,7 @@ def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated
         bound,
         local=local,
         lemma9=lemma9,
-        # Total variations of rounds with new noise add up.
+        # The total variation of all rounds with new noise is at most the sum over the rounds.
         gained=lambda: min(q.rounds * _gain(exchange, q), _gain(OnePoint(bound), q)),
     )
 
@@ -242,8 +242,8 @@ def _of_classes_or_peers(q: Question, users: int) -> Accountant:
         q: the question, with its observer, classes, peers and rounds. users: the number of users in the cluster.
 
     Raises:
-        InputError: a coalition's number of members is outside its range. Or there are several rounds and more than two
-            classes, where no bound is known for the learner.
+        InputError: a coalition's number of members is outside its range. Or the observer is the learner, and there are
+            several rounds and more than two classes.
     """
     if q.observer == "coalition":
         if not 1 <= (q.members or 0) < users:

@@ -231,7 +231,7 @@ def invert(
 ) -> PrivacyBound:
     """The statement of ε at δ, by bisection of a curve δ(ε).
 
-    The curve decreases. It is 0 from ε₀ on, the ε of the noise on a label alone.
+    The curve decreases. It is 0 from ε₀ on. ε₀ is the ε of the noise on a label alone.
 
     Args:
         curve: the function from ε to bounds of δ. delta: δ in (0, 1). flip_prob, num_classes: α and K; they give ε₀.
@@ -260,8 +260,8 @@ def cross(above: Callable[[float], bool], flip_prob: float, precision: float = 1
 
 
 def crossing(above: Callable[[float], bool], pure: float, precision: float) -> Crossing:
-    """Two close ε by bisection: `above` is true at the smaller ε and false at the larger one. Both are 0 if it is false
-    at 0.
+    """Two close ε by bisection: `above` is true at the smaller ε and false at the larger one. Both are 0 if `above` is
+    false at 0.
 
     Args:
         pure: an ε at which `above` is false, or infinity if no such ε is known. With infinity, the result is 700 and

@@ -82,8 +82,8 @@ class KaryExchange(Accountant):
     def delta(self, epsilon: float) -> Bracket:
         """Bounds of the learner's δ(ε), the largest over all data sets and both directions of the divergence.
 
-        In small clusters δ(ε) is summed exactly. In larger clusters the upper bound is proved, and one data set attains
-        the lower bound. There the lower bound is 0 for two classes, and for α = 0.
+        In small clusters δ(ε) is summed exactly. In larger clusters the upper bound is proved, and the lower
+        bound comes from one data set. There the lower bound is 0 for two classes, and for α = 0.
         """
         check_epsilon(epsilon)
         if epsilon >= self.pure_epsilon:
@@ -208,8 +208,8 @@ class KaryExchange(Accountant):
         """A lower bound of δ(ε), from one data set and a learner who looks at one number only.
 
         Let x and x' be the two labels of the target that are compared. All other users hold a third class. The learner
-        looks at the number of submissions that are x, at the number that are x', or at their difference. The largest
-        bound is taken. The bound is 0 for two classes, or if the computation would take too long.
+        looks at the number of submissions that are x, at the number that are x', or at the difference of both. The
+        largest bound is taken. The bound is 0 for two classes, or if the computation would take too long.
         """
         laws = statistics(self.cluster_size, self.num_classes, self.flip_prob, self.sampling_rate)
         return max((law.delta(epsilon) for law in laws), default=0.0)

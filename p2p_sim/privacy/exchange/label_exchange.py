@@ -104,7 +104,7 @@ class LabelExchange(OneCluster):
     """Privacy of one user's label against the learner in one cluster.
 
     Args:
-        cluster_size: n, users in the cluster, at least 2.
+        cluster_size: n, users in the cluster, 2 to 10,000,000.
         flip_prob: α, 0 or in [1e-300, 1/2].
         sampling_rate: θ in [1e-300, 1].
         rounds: R, at least 1: how many exchanges take place, with the same noisy labels and fresh peers. The R rounds

@@ -46,8 +46,8 @@ _WIDEST = 0.05
 """Largest result of `MajorityCluster.revealable`, as a share of the sources. `_cover` reveals at most twice as many
 bits."""
 _SMALLEST = 2000
-"""The number of sources divided by this is the smallest number of bits that a block reveals. This limits the number of
-evaluations. A block reveals nothing if this number is below 2, or if no dominating kernel is found."""
+"""A block reveals at least S divided by this number bits, rounded down, of S sources. This limits the number of
+evaluations. A block reveals nothing if fewer than 2 bits would be revealed, or if no dominating kernel is found."""
 _COARSE = 0.25
 """The argument `change` of `DeltaEvaluator` for blocks with revealed bits. The upper bound of δ need not be sharp
 there."""
@@ -248,8 +248,8 @@ class MajorityCluster(MajoritySources):
             approximately `share` times the smallest V of all data sets. In the Gaussian limit ln δ is approximately -ε²
             V/2.
         """
-        # all data sets before `first` are certified; b is `trust` times the number of `revealable` bits, or `least` if
-        # larger
+        # all data sets before `first` are certified; b is `trust` times the number of `revealable` bits, but at
+        # least `least`
         exact, first, trust, least = DeltaEvaluator(self, log_delta), 0, 1.0, self.sources // _SMALLEST
         needed = share * min(sum(self.variances(m)) for m in {0, *np.linspace(0, self._half, 64).astype(int).tolist()})
         while first <= self._half:

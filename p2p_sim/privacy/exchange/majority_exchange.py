@@ -107,7 +107,7 @@ def peer_weights(peers: Peers) -> PeerWeights:
         peers: a fixed odd k; or the law from which every user draws her k, as a dict {k: probability} or as such pairs.
 
     Raises:
-        ValueError: some k is even or too large, a probability lies outside [0, 1], or their sum is not 1.
+        ValueError: some k is not an odd number from 1 to 41, a probability lies outside [0, 1], or the sum is not 1.
     """
     pairs = ((peers, 1.0),) if isinstance(peers, int) else tuple(dict(peers).items())
     for k, weight in pairs:

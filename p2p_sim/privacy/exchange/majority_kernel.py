@@ -17,9 +17,9 @@ exchange is the case k = 1, with g(p) = p.
 - Let X be the number of ones among the other noisy bits. `direct_sum` sums over some values of X only. The error bound
   there uses the number of users on whose bits the submissions depend, at most k t.
 
-**One fact needs a linear g.** Let the bits of some users be revealed. With linear g, the learner can tell which
-submissions carry these bits, and the other submissions form a smaller exchange. For other g, a comparison replaces this
-fact.
+**One fact needs a linear g.** Let the bits of some users be revealed. With linear g, the learner can also be
+told which submissions carry these bits. The other submissions form a smaller exchange. For other g, a comparison
+replaces this fact.
 
 *Comparison.* Let the law of X be log-concave. Given X = x, let a submission be a 1 with probability p(x) or, in another
 exchange, p̃(x). Both increase in x. If
@@ -150,8 +150,8 @@ class MajorityKernel(SmoothKernel):
     def slope(self, p: float) -> float:
         """The derivative g'(p) at a share p of noisy labels that are 1.
 
-        The sum over k is Σ w_k k C(k-1, (k-1)/2) (p(1-p))^((k-1)/2). Here w_k is the probability that a user asks k
-        peers, and C(a, b) the number of ways to choose b of a.
+        This is the sum over k of w_k k C(k-1, (k-1)/2) (p(1-p))^((k-1)/2). Here w_k is the probability that a user asks
+        k peers, and C(a, b) the number of ways to choose b of a.
         """
         return sum(w * k * math.comb(k - 1, k // 2) * (p * (1.0 - p)) ** (k // 2) for k, w in self.weights)
 

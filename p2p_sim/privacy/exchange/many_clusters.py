@@ -29,7 +29,8 @@ _MOST = 256
 _STEP = 32
 """The largest t of a table is rounded up to a multiple of this number, so that cached tables are reused."""
 _TAIL = -36.0
-"""ln of the probability of the t that may be left out on each side. The upper sums include this probability."""
+"""Values of t may be left out on each side up to a total probability of exp(this). The upper sums include what is left
+out."""
 
 
 def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> list[float] | None:
@@ -47,7 +48,8 @@ def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> li
     sources, flip_prob = min(s.sources for s in settings), settings[0].flip_prob
     if sources > _LARGEST or flip_prob == 0.0 or {s.flip_prob for s in settings} != {flip_prob}:
         return None
-    # for each cluster the law of t, the number of submissions from `sources` users whose bits stay hidden; rounded up
+    # for each cluster the law of t, the number of submissions from `sources` users whose bits stay hidden. The rate of
+    # this law is rounded up
     laws = [
         SubmissionCounts.of(
             s.trials, share_of(s.rate, sources, s.sources, up=True), sources, log_tail=_TAIL, log_delta=_TAIL
@@ -115,8 +117,8 @@ def _views(sources: int, flip_prob: float, most: int) -> DirectViews:
     data set.
 
     A data set is given by a number m: how many users besides the target hold label 1. As labels may be swapped, m goes
-    up to half the number of other users. The rows are not weighted for an average over t: the field `upper` is 1. The
-    field `lower` is t - 1 in place of weights, and shows where each t begins.
+    up to half the number of other users. In `DirectViews` the fields `upper` and `lower` are weights of the rows. Here
+    `upper` is 1, as no average over t is taken. `lower` is t - 1, so that a search finds the first row of each t.
 
     Args:
         sources: number of users, including the target, whose label is protected. flip_prob: α.

@@ -101,8 +101,8 @@ class Eavesdropper(Accountant):
 class TimedLearner(Accountant):
     """A learner who also sees when each submission arrives.
 
-    Latencies may depend on the link (distance, retries, load). Then times may reveal whom a user asked, and only ε₀
-    holds, the ε of the noisy label alone. If start times and latencies do not depend on whom a user asks, the bounds
+    If latencies depend on the link (distance, retries, load), times may reveal whom a user asked. Then only ε₀ holds,
+    the ε of the noisy label alone. If start times and latencies do not depend on whom a user asks, the bounds
     for a learner without times hold.
 
     Args:
@@ -225,9 +225,9 @@ class Coalition(Accountant):
     def __post_init__(self) -> None:
         n = self.exchange.cluster_size
         if not isinstance(self.members, int) or not 1 <= self.members <= n - 1:
-            raise ValueError(f"members = {self.members}: must lie in 1..{n - 1}, all of the cluster but the target")
+            raise ValueError(f"members = {self.members}: must lie in 1..{n - 1}, as the target is no member")
         if self.exchange.rounds != 1:
-            raise ValueError(f"rounds = {self.exchange.rounds}: a coalition's figure is known for a single round only")
+            raise ValueError(f"rounds = {self.exchange.rounds}: a coalition's bounds hold for a single round only")
 
     @property
     def pure_epsilon(self) -> float:
@@ -314,9 +314,9 @@ def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
     """Bounds of the ε at δ of a coalition in a large cluster.
 
     There are two cases: a member asked the target, or no member did. The coalition's δ(ε) is the sum over the cases of
-    a probability times a δ(ε). In the first case this is the δ(ε) of the target's noisy label. In the second case it is
-    bounded by two exchanges. For the lower bound, the members forget what they got. For the upper bound, the members
-    know the noisy labels of as many other users as there are members.
+    a probability times a δ(ε). In the first case the factor δ(ε) is that of the target's noisy label. In the second
+    case two exchanges bound the factor. For the lower bound, the members forget what they got. For the upper bound, the
+    members know the noisy labels of as many other users as there are members.
     """
     exchange, members = coalition.exchange, coalition.members
     alpha, local = exchange.flip_prob, coalition.pure_epsilon
@@ -326,7 +326,7 @@ def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
     direct = cross(lambda epsilon: local_delta(alpha, epsilon).upper > delta, alpha).below
 
     def unasked_delta(epsilon: float, upper: bool) -> float:
-        """The largest δ(ε), given that no member asked the target, at which the coalition's δ(ε) is at most `delta`.
+        """How large δ(ε) given that no member asked the target may be, for the coalition's δ(ε) to be at most `delta`.
 
         From `delta`, subtract the part of the case in which a member asked the target. Divide the rest by the
         probability of the other case. The result is at most 0 if the first case alone reaches `delta`.

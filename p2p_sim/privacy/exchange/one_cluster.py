@@ -1,6 +1,6 @@
 """The learner's δ and ε in one cluster, bracketed over all data sets.
 
-The S sources are the users whose noisy bits (labels after the flip) submissions carry. The target is the source whose
+The S sources are the users whose noisy bits (labels after the flip) may be submitted. The target is the source whose
 label is protected. A data set is given by m (`ones` in the code): how many of the other S - 1 users hold label 1. δ is
 the larger δ of two directions, label 0 against 1 and 1 against 0. Swapping the labels maps m to S - 1 - m and swaps the
 directions. So only m up to half of S - 1 matters. The data set m = 0 is evaluated first. This data set usually has the
@@ -25,8 +25,8 @@ ln δ is about -ε² V/2. V grows with m up to half of S - 1. So at larger m, mo
 its value at m = 0. Revealing b bits multiplies V by about 1 - b/S, and so ε by about 1 + b/(2S).
 
 With more than `EXHAUSTIVE` sources or `_EXPECTED` expected submissions the number of evaluations is limited. Then
-`epsilon` first raises ε by one of the shares `_ROOM`, or by nothing, so that more bits may be revealed. If the limit is
-reached, at least `least_revealed` bits are revealed for every data set, also for m = 0.
+the method `epsilon` may first raise the ε of m = 0 by one of the shares `_ROOM`, so that more bits may be revealed. If
+the limit is reached, at least `least_revealed` bits are revealed for every data set, also for m = 0.
 """
 
 import math
@@ -46,15 +46,15 @@ _EXPECTED = 4096
 """With more expected submissions than this, the number of evaluations is limited as well."""
 _ROOM = (0.004, 0.001, 0.0003)
 """Where evaluations are limited, the ε of m = 0 is raised by one of these shares, so that fewer evaluations are needed.
-The largest share that costs less than revealing more bits is taken. If each share costs more, ε is not raised."""
+The largest share that costs less than revealing `least_revealed` bits is taken. If each costs more, ε is not raised."""
 _LOOKS = 24
 """A step tries one or two blocks. A first attempt is made only if fewer steps than this are expected. The attempt ends
-after twice as many steps."""
+after twice this number of steps."""
 _BATCH = 24
 """Speed only: largest number of data sets that are evaluated together."""
 _WORTH = 12
-"""Speed only, where the number of submissions is random: bits are revealed if b exceeds this number or 3% of the
-sources."""
+"""Speed only, where the number of submissions is random: more than the required bits are revealed only if their
+number exceeds the smaller of this number and 3% of the sources."""
 
 
 @dataclass(frozen=True)
@@ -103,12 +103,12 @@ class CoverPlan:
         """
         exchange, least, half = self.exchange, self.least, (self.exchange.sources - 1) // 2
         # reveal b bits: if the estimate is right, the δ of m at S - b sources is below the target. If t has a single
-        # value, a quick look is fast, and b = 3 is enough
+        # value, a quick look is fast, and worth it from b = 3 on
         few = max(least, 2, 0 if exchange.rate == 1.0 else min(_WORTH, int(0.03 * exchange.sources)))
         revealed = int(trust * self.revealable(first))
         if revealed > few:
             revealed = min(revealed, half - first)
-            # revealing b bits changes ln δ by about ln δ · b/S; blocks of submissions may change it by 0.4 of this
+            # revealing b bits changes ln δ by about ln δ · b/S; grouping neighbouring t may change ln δ by 0.4 of this
             change = min(max(1.2 * NARROW, -0.4 * self.exact.log_delta * revealed / exchange.sources), 1.0)
             return [CoverBlock(range(first, first + 1), revealed, change)]
         # otherwise evaluate data sets together; their mean numbers of noisy ones lie within 6 standard deviations
@@ -116,8 +116,8 @@ class CoverPlan:
         flipped = exchange.flip_prob * (1.0 - exchange.flip_prob)
         overlap = 6.0 * math.sqrt(exchange.sources * flipped) / apart if apart else math.inf
         batch = max(1, int(min(_BATCH, overlap)))
-        # stop at the m from which revealing is faster (the count is exact for `least` = 0, where the m are 1 apart).
-        # Without tables, take a single m
+        # stop near the m from which revealing is faster; every 4th m is looked at, as if the m were 1 apart
+        # (`least` = 0). Without tables, take a single m
         count = next((c for c in range(4, batch, 4) if trust * self.revealable(first + c) > few), batch)
         block = CoverBlock(range(first, half + 1, least + 1)[: count if self.exact.direct else 1], least)
         # where V is larger than needed, try a quick look first. ln δ may grow by a share of 1 - needed/V, and 40% of
@@ -284,7 +284,7 @@ class ClusterExchange(Sources):
         Args:
             cut_for: ln of a δ; None: ln `delta`. Sums leave out probabilities far below this δ, and the upper bound of
                 δ(ε) allows for this. Tables of a data set are cached for each `cut_for`. So calls with several close δ
-                are faster with the same value.
+                are faster if all pass the same `cut_for`.
         """
         local = local_epsilon(self.flip_prob)
         if epsilon >= local or delta >= 1.0:
@@ -338,7 +338,7 @@ class ClusterExchange(Sources):
         """The smallest number b of noisy labels that are revealed to the learner in the last attempt to bound δ.
 
         One evaluation then bounds δ in b + 1 data sets at once. b is 1% of the S sources, or 2% for S above 20,000. For
-        S < 100, b is 0: with so few data sets, the last attempt has no limit of evaluations.
+        S < 100, b is 0, as there are few data sets. The last attempt has no limit of evaluations.
         """
         return self.sources // (100 if self.sources <= 20_000 else 50)
 
@@ -353,9 +353,9 @@ class ClusterExchange(Sources):
         """The object that computes δ for a block of data sets.
 
         The block reveals b noisy labels, so S - b sources remain. A submission counts only if it carries the label of
-        one of these sources. So the rate is multiplied by (S-b)/S, rounded up. A quick look keeps a rate of 1: then the
-        number of submissions has a single value, which is faster. δ is no lower, as dropping submissions is
-        post-processing.
+        one of these sources. So the rate is multiplied by (S-b)/S, rounded up. A quick look does not reduce a rate of
+        1: then the number of submissions keeps a single value, which is faster. δ is at least as large as with the
+        reduced rate, as dropping submissions is post-processing.
 
         Args:
             log_delta: ln of the δ of interest; sums leave out probabilities far below this δ.
@@ -368,8 +368,8 @@ class ClusterExchange(Sources):
         if rate < 1.0 or block.change == NARROW:
             rate = share_of(rate, remaining, self.sources, up=True)
         evaluator = DeltaEvaluator(replace(self, sources=remaining, rate=rate), log_delta, block.change)
-        # the m are at most 1 + b apart, and the last plus b is at most S - 1. Several m need tables, since tails are
-        # for the first m alone (`check` sees to this for a quick look)
+        # the m are at most 1 + b apart, and the last plus b is at most S - 1. Several m need tables; without
+        # tables, the result is for the first m alone (`check` refuses such a quick look)
         fits = ones[0] >= 0 and 1 <= ones.step <= 1 + revealed and ones[-1] + revealed < self.sources
         if not fits or (len(ones) > 1 and block.change <= NARROW and not evaluator.direct):
             raise ValueError(f"{block}: does not certify every data set from the first to the last")
@@ -398,9 +398,9 @@ class ClusterExchange(Sources):
             least: smallest b of a block; a last block that ends at half may have a smaller b.
             variance_share: guides the sizes of the blocks, not the result. Blocks are so large that the variance V of
                 what the learner sees stays about this share of V at m = 0.
-            limited: whether to give up after 48 steps, or at once if 24 or more are expected (a step tries one or two
-                blocks). A cluster that is `searched_in_full` has no limit. Without a limit the result is True whenever
-                `include` certifies every block.
+            limited: whether to give up after 48 steps (a step tries one or two blocks), or at once if 24 or more steps
+                are expected. A cluster that is `searched_in_full` has no limit. Without a limit the result is True
+                whenever `include` certifies every block.
         """
         half, needed = (self.sources - 1) // 2, self.sources * sum(self.variances(0)) * variance_share
         plan = CoverPlan(self, self._evaluator(CoverBlock(ZEROS.ones, least), log_delta), least, needed)

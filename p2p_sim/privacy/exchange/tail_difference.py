@@ -102,7 +102,7 @@ class CutOffViews:
         share, rest = world.shares(noisy)
         most = max(submissions.counts)
         slack = BETAINC_ERROR + MISPLACED + law.error + (len(weights) + 6 + 40.0 * math.sqrt(most)) * UNIT
-        if world.kernel is not None:  # both arguments and logarithms of B(k)/A(k) are off by more than u
+        if world.kernel is not None:  # the arguments of I, and ln B(k)/A(k), are off by more than u
             slack += (40.0 * math.sqrt(most) + 4.0 * most) * world.kernel.error
         # every h-th X: the standard deviation of X given (t, k) falls with t/S, the submissions per source
         others, load = world.zeros + world.ones, most / world.sources
@@ -217,7 +217,7 @@ def upper_tail(t: int, least: int, chance: Floats, rest: Floats) -> Floats:
 
 
 def _log(p: Floats, q: Floats) -> Floats:
-    """ln p, elementwise, to nearly full relative accuracy, where q is 1-p. Near p = 1 it is computed from q."""
+    """ln p, elementwise, to nearly full relative accuracy, where q is 1-p. For p >= q it is computed from q."""
     with np.errstate(divide="ignore"):
         return np.where(p < q, np.log(p), np.log1p(-q))
 
@@ -260,7 +260,7 @@ class _Nodes:
     def of_kernel(weights: Floats, share: Floats, rest: Floats, more: Floats, less: Floats) -> "_Nodes":
         """The sum over X that gives ln B(k)/A(k), if a submission is 1 with the kernel's value in place of X/S.
 
-        This is the value at X under A (`share`), and at X + 1 under B (`more`). A and B are nearly equal. To avoid
+        A has the value at X (`share`), and B the value at X + 1 (`more`). A and B are nearly equal. To avoid
         rounding, their terms are stored as a common part and a small difference. The common part of the logarithm is ln
         `more` for each one and ln `rest` for each zero. A adds ln(share/more) for each one. B adds ln(less/rest) for
         each zero.

@@ -20,7 +20,7 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import Floats
 
 POINTS = 21
-"""N, the number of points of a piece. Interpolation multiplies errors of F by less than 4, the Lebesgue constant."""
+"""N, the number of points of a piece. Interpolation multiplies errors of F by at most the Lebesgue constant, < 4."""
 _WIDTHS, _RADII = (1.5, 1.25, 1.0, 0.75, 0.5, 0.35, 0.25, 0.15), (4.0, 5.0, 6.5, 8.0, 10.0, 13.0, 20.0, 40.0)
 """_WIDTHS: half widths h of pieces to try, in standard deviations of the share of ones among t submissions.
 _RADII: values of ρ to try."""

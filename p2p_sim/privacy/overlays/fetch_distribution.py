@@ -52,8 +52,8 @@ _NEARLY = 0.99
 _PRECISE, _SOON = 1e-6, 1e-4
 """Relative precision of ε: the usual one, and the one for bounds whose δ takes long to compute."""
 NEAR = 128
-"""Largest number of a target's fetchers for which `sparse_neighbourhood` is used. A fetcher may fetch the target's
-label."""
+"""Largest number of a target's fetchers for which `sparse_neighbourhood` is used. The fetchers of a
+target are the users who may fetch her label. Among more fetchers, other bits average out."""
 CLOSELY = 32_768
 """Largest number of users who are each bounded alone."""
 SAMPLED = 1_000
@@ -151,7 +151,7 @@ class FetchDistribution(FlippedLabels):
 
     def epsilon_and_sample(self, delta: float, users: Bools | None) -> BoundAndSample:
         """The bound of ε at δ for all users. With more than 32,768 users, the result also has the largest bound of a
-        sample.
+        sample. Of users with equal bounds only one counts.
 
         Up to 32,768 users (`CLOSELY`), each is bounded alone. If there are more, 1,000 evenly spaced users (`SAMPLED`)
         are bounded alone. The bound for all users then combines only two bounds, which are equal for many users:

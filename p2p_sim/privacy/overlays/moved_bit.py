@@ -115,8 +115,8 @@ class DenseTable:
         """The offsets u_ij = W_ij - m_i, where m_i is the median of row i.
 
         The proof splits each choice of a peer at random into a main slot and two side slots, and reveals the slot. A
-        side slot has probability κ. The target's noisy label shifts the probability of a 1 by only u_ij/κ in the first
-        side slot, and by -u_ij/κ in the second.
+        side slot has probability κ. There the target's noisy label only shifts the probability of a 1: by u_ij/κ in the
+        first side slot, and by -u_ij/κ in the second.
         """
         return Offsets(self.rows, self.rates)
 
@@ -140,13 +140,13 @@ class DenseTable:
     def strays(self, exponent: float) -> float:
         """What all strays add to the divergence HS_r: 2e^-L Σ_i θ_i max_j W_ij, L = `exponent`; 0 if rows are even.
 
-        A row is even if its fetch probabilities are all equal. User i is a stray if p_i lies outside her band, with
+        A row is even if its fetch probabilities are all equal. User i is a stray if p_i lies outside the band, with
         probability at most 2e^-L. Her submission is 1 with one of three probabilities: p_i under Q0; under Q1
         p_i + W_iv, or p_i + W_iv - W_iJ if J's bit was moved. These three values differ by at most max_j W_ij. With
-        this probability, a stray's submission counts as showing v's noisy label. Otherwise it shows the same in all
-        three cases. HS_r grows by the probability that the label is shown, under the first law of HS_r and without a
-        factor r. The bound is the same under both laws. If v's noisy label is 1, each set of x users shown with ones is
-        still equally likely. The expected likelihood ratio of their number is at most 1.
+        probability max_j W_ij, a stray's submission counts as showing v's noisy label. Otherwise it shows the same in
+        all three cases. HS_r grows by the probability that the label is shown, under the first law of HS_r and without
+        a factor r. The bound is the same under both laws. If v's noisy label is 1, each set of x users shown with ones
+        is still equally likely. The expected likelihood ratio of their number is at most 1.
         """
         return 0.0 if self._even else 2.0 * math.exp(-exponent) * self.exposure
 
@@ -270,7 +270,7 @@ class MovedLaw:
         return np.asarray(x * (1.0 - self.flip_prob) / ((self.known_ones.hidden - x + 1.0) * self.flip_prob))
 
     def divergence(self, move_chances: Floats, ratio: float, up: bool) -> float:
-        """The mean over X of the divergence HS_r, r = `ratio`, given X: of Q1 from Q0 if `up`, else of Q0 from Q1;
+        """The mean over x of HS_r, r = `ratio`, given x published ones: of Q1 from Q0 if `up`, else of Q0 from Q1;
         rounded up.
 
         Args:
@@ -294,7 +294,7 @@ class MovedLaw:
     def best_chances(self, ratio: float, up: bool) -> Floats:
         """Probabilities M(x) with nearly the least `divergence`, for each x of `bands.ones`, (K,).
 
-        Ratios share one M if 30 times their ln ln rounds to the same whole number. The bound is valid for any M.
+        Ratios share one M if 30 ln ln r rounds to the same whole number. The bound is valid for any M.
 
         Args:
             ratio: r of the divergence HS_r. up: whether Q1 comes first in it.

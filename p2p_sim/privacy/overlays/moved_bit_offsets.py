@@ -3,12 +3,12 @@
 User i fetches from user j with probability W_ij. Row i of the table W holds her fetch probabilities, and m_i is their
 median. Her *offset* for user j is u_ij = W_ij - m_i. θ_i is the probability that her submission is seen.
 
-The proof shows the learner the N hidden noisy labels and the submissions. Q0 and Q1 are the laws of what it shows if
-the target v's noisy label is 0 and 1. Under Q1 the proof may *move a bit*: it shows the label 0 of a random user J as
-1. So the number of ones hides v's label too. The proof also splits each choice of a peer at random into a main slot and
-two *side slots*, and reveals the slot (see `moved_bit_slots`). Each side slot has probability κ. In a side slot the
-probability of submitting a 1 shifts by ±u_ij/κ under Q1. A larger κ makes this shift smaller, and the shift of the main
-slot larger. Any κ is valid. `Offsets.plan` picks κ by the variances in the Gaussian limit.
+The proof shows the learner the submissions, and the hidden noisy labels of N users besides the target v. Q0 and Q1 are
+the laws of what it shows if v's noisy label is 0 and 1. Under Q1 the proof may *move a bit*: it shows the label 0 of a
+random user J as 1. So the number of ones hides v's label too. The proof also splits each choice of a peer at random
+into a main slot and two *side slots*, and reveals the slot (see `moved_bit_slots`). Each side slot has probability κ.
+If a bit was moved, the probability of submitting a 1 shifts by ±u_ij/κ in a side slot. A larger κ makes this shift
+smaller, and the main slot's shift larger. Any κ is valid. `Offsets.plan` picks κ by variances in the Gaussian limit.
 
 For speed, offsets are rounded up to few values (`OffsetBins`), and the columns of W are put in few classes. A class has
 one law. Both steps weaken the bound slightly.
@@ -44,7 +44,7 @@ class SlotPlan:
     """How the proof splits users' choices of a peer into a main slot and two side slots.
 
     Args:
-        limit: a user with an offset above this limit has wide side slots.
+        limit: a user with an offset of a size above this limit has wide side slots.
         kappa, wide: the probability κ of a narrow and of a wide side slot.
         wide_users: the largest number of users with wide side slots, for any target and any user J.
         variance: approximate variance of the log likelihood ratio.
@@ -152,8 +152,7 @@ class Offsets:
     def _plans(self, limit: float, weights: Floats, rates: Floats, spread: float, hiding: float) -> Iterator[SlotPlan]:
         """Yield one plan for each suitable pair of values of κ, for small and for large offsets.
 
-        A value of κ is suitable if the shift of side slots is well below the probability that a typical submission is
-        1.
+        A value of κ is suitable if the shift of side slots is below the probability that a typical submission is 1.
 
         Args:
             limit: see `SlotPlan`. weights, rates, spread, hiding: see `plan`.
@@ -164,9 +163,9 @@ class Offsets:
         columns = max(1, self.rows.shape[1])
         beyond = float((squares * large).sum()) / columns
         within = float(squares.sum()) / columns - beyond
-        # Take the largest number of offsets above `limit` in a column, and the largest number below -`limit`. The two
-        # columns may differ, because a class of columns is charged for both numbers. `wide_users` is twice their sum:
-        # once for v, and once for J.
+        # Take the largest number of offsets above `limit` in a column, and the largest number below -`limit`. They may
+        # come from two columns, because a class of columns is charged for both numbers. `wide_users` is twice their
+        # sum: once for v, and once for J.
         signs = [np.count_nonzero(side > limit, axis=0).max(initial=0) for side in (self.entries, -self.entries)]
         wide_users = min(2 * int(sum(signs)), self.rows.shape[0])
         few, most = 1.0 / spread, float(weights.max())
@@ -221,7 +220,8 @@ class Offsets:
             for end, count in zip(ends, users, strict=True):
                 kappa = plan.kappa if end <= plan.limit else plan.wide
                 # A shift downward needs p >= u/κ. `Slots._slot_bands` lowers the main slot's p for this. The end of the
-                # bin may replace u: the pair (p, p - d) is a post-processing of (d', 0) if d <= d'.
+                # bin may replace u: the pair (p, p - d) is a post-processing of (d', 0) if d <= p <= d'. For p > d' a
+                # larger shift only shows more.
                 least = low if direction > 0.0 else max(low, end / kappa)
                 shifts.append(Shift(min(1.0, rate * kappa), least, max(least, high), direction * end / kappa, count))
         return product(shifts, plan.grid)

@@ -168,7 +168,7 @@ class Slots:
         return self._shown(low, high)
 
     def _side(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw | None:
-        """The law of Λ_side for p_i in [low, high]; None if some shifted probability exceeds 1.
+        """The law of Λ_side for side slots with p in [low, high]; None if some shifted probability exceeds 1.
 
         The law is averaged over the user J whose label 0 may be shown as 1. The interval is widened somewhat, so that
         few distinct intervals occur and laws are reused.
@@ -179,7 +179,7 @@ class Slots:
 
     @remembered
     def _first(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
-        """The law of Λ_first for p_i in [low, high].
+        """The law of Λ_first for first side slots with p in [low, high].
 
         For several targets, the largest number of offsets of each size counts.
         """
@@ -254,8 +254,8 @@ class Slots:
 
         A group has one shift W_iv/(1-2κ), one probability that the slot is seen, and a number of users, perhaps 0. More
         than `_WEIGHTS` (8) values of W_iv are rounded up to 8 values. It is not known which users have wide side slots.
-        So the first group has `plan.wide_users` users with the largest W_iv. The remaining users count with the largest
-        W_iv again.
+        So each of the `plan.wide_users` users of the first group has the largest W_iv and θ_i. If all θ_i are equal,
+        the other users count with the largest W_iv again. Otherwise all users count again.
 
         Args:
             narrow_share, wide_share: 1-2κ of users with narrow and with wide side slots.

@@ -2,9 +2,9 @@
 
 The proof shows the learner the hidden noisy labels. It may show the label 0 of one user as 1 if the target's noisy
 label is 1 (a *moved bit*). So the number of ones hides the target's label. User i submits a 1 with probability p_i. She
-is a *stray* if p_i lies outside an interval, with probability at most 2e^-L. The bound holds for every target v and
-every L > 0. For each of several L, `MovedBitSearch` takes the largest bound over all `cases`. The least of these bounds
-counts.
+is a *stray* if p_i lies outside an interval, which has probability at most 2e^-L. The bound holds for every target v
+and every L > 0. For each of several L, `MovedBitSearch` takes the largest bound over all `cases`. The least of these
+bounds counts.
 
 W_iv, the *weight*, is the probability that user i fetches from v. θ_i, her *rate*, is the probability that her
 submission is seen. For speed, `MovingTargets` bounds targets with similar weights at once. This weakens the bound

@@ -3,8 +3,8 @@
 A *row* of the table is one user's fetch probabilities. A *fetcher* of a target is a user who may fetch the target's
 label. The fetcher's *weight* is the probability that she does. A user's *rate* is the probability that a label she
 submits arrives. *Members* are passive users who pool what they see with the learner; they form the coalition. A noisy
-label is *hidden* if neither the learner nor a member knows it. Sharing bounds only saves time: one bound serves all
-targets whose fetchers have the same rows and weights.
+label is *hidden* if the learner does not know it and its owner is no member. `members_labels` counts the labels that
+members fetched. Sharing bounds only saves time: one bound serves all `alike` targets.
 """
 
 import itertools
@@ -94,7 +94,7 @@ class OverlayTable:
 
     @cached_property
     def revealed(self) -> Bools:
-        """Whether the learner or a member knows a user's noisy label, (n,). It is True for members."""
+        """Whether the learner knows a user's noisy label, or the user is a member, (n,)."""
         return self.public | self.members
 
     @cached_property
@@ -129,8 +129,8 @@ class OverlayTable:
     def same(self) -> Ints:
         """For each user, the number of one user who is equal for the bounds, (n,).
 
-        Equal users have the same row. If somebody sees labels that they fetched, they also have the same rate, and both
-        or neither are members.
+        Both have the same row. If somebody sees labels that the first user fetched, both also have the same rate, and
+        both or neither are members.
         """
         leader = self._equal_rows.copy()
         # only users with equal rows must be split further, by rate and membership
@@ -158,12 +158,12 @@ class OverlayTable:
         """For each user as a target, the number of one user with the same privacy bound, (n,); -1 for members.
 
         All users with known noisy labels share one bound. For two other targets, consider the fetchers whose fetched
-        labels somebody sees. Fetchers with identical rows form a group. The targets share a bound if their groups match
-        in size, rate, membership, weight and `shape`.
+        labels somebody sees. Fetchers with the same row, rate and membership form a group. The targets share a bound if
+        their groups match in size, rate, membership, weight and `shape`.
 
         There is one exception. The bound of `sparse_neighbourhood`, for targets with few fetchers, depends also on whom
-        else the fetchers may ask. So a target with few fetchers shares her bound with nobody. She does share it if all
-        users whose fetched labels are seen have the same row.
+        else the fetchers may ask. So a target with few fetchers shares her bound with nobody, unless all users whose
+        fetched labels are seen have the same row.
 
         Args:
             near: the largest number of fetchers at which `sparse_neighbourhood` is used.

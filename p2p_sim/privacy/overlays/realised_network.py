@@ -165,15 +165,16 @@ class CappedFetch(FlippedLabels):
     needed.
 
     Submitter i fetches from each user with probability at most c = caps[i]. Let τ be a threshold. For every target,
-    what i shows is a post-processing of the three-point pair (see `fetch_distribution`) with w = c. To see this for w <
-    c, start from (τ, 1-2τ-c, τ+c). Keep each outer outcome with some probability. Replace it by the other outer outcome
-    with another probability, and otherwise by the middle outcome. Suitable probabilities give (τ, 1-2τ-w, τ+w).
+    what i shows, unless she is stray (see `LevelBound`), is a post-processing of the three-point pair (see
+    `fetch_distribution`) with w = c. To see this for w < c, start from (τ, 1-2τ-c, τ+c). Keep each outer outcome with
+    some probability. Replace it by the other outer outcome with another probability, and otherwise by the middle
+    outcome. Suitable probabilities give (τ, 1-2τ-w, τ+w).
 
-    Submitter i is stray (see `LevelBound`) with probability at most 2 exp(-(M/c) kl(τ/M, α)). Here kl is the
-    Kullback-Leibler divergence of two Bernoulli laws. M = 1 - c - known_mass is the least probability with which she
-    fetches an unknown noisy label of a user other than the target. This is Chernoff's bound, with a parameter λ > 0.
-    The bound adds up ln(1-α+αe^(-λw)) over the entries w of her row. This term is convex in w, and 0 at w = 0. So the
-    term is at most w/c times its value at c, and the worst row has M/c equal entries.
+    Submitter i is stray with probability at most 2 exp(-(M/c) kl(τ/M, α)) if τ/M < α. Here kl is the Kullback-Leibler
+    divergence of two Bernoulli laws. M = 1 - c - known_mass is the least probability with which she fetches an unknown
+    noisy label of a user other than the target. This is Chernoff's bound, with a parameter λ > 0. The bound adds up
+    ln(1-α+αe^(-λw)) over the entries w of her row. This term is convex in w, and 0 at w = 0. So the term is at most w/c
+    times its value at c, and the worst row has M/c equal entries.
 
     Args:
         caps: (m,), in (0, 1]: for each submitter, a bound of the largest probability with which she fetches from one
@@ -277,7 +278,7 @@ def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
 def _exposure(caps: Floats, counts: Floats) -> float:
     """The probability that at least one submitter submits the target's noisy label, rounded up.
 
-    caps, counts: (G,) each, a group's probability of fetching from the target, and its number of submitters.
+    caps, counts: (G,) each, a bound of a submitter's probability of fetching from the target, and a group's size.
     """
     with np.errstate(divide="ignore"):
         return -math.expm1(float(counts @ np.log1p(-caps))) * (1.0 + 1e-12)

@@ -53,7 +53,7 @@ _REACH = 20.0
 _MOST_STEPS = 1e5
 """Largest number of grid steps in one user's largest loss. This loss may be far above the standard deviation."""
 _NEGLIGIBLE = 1e-30
-"""Points at the ends of a product's grid are cut off if their probability is below this. It is then added to `lost`."""
+"""Ends of a product's grid are cut off where both laws' probabilities are below this. These are added to `lost`."""
 
 
 @dataclass(frozen=True)

@@ -96,8 +96,8 @@ def neighbourhood_law(table: OverlayTable, target: int) -> SymmetricLosses:
 def _pair(law: Floats, low: float, *, rate: float, weight: float) -> Pair:
     """The pair of laws that bounds what fetcher i's sample shows of v's noisy label.
 
-    Her hidden weight is W_i(X_i). Each positive hidden weight gives one part, with low = c α W_i(X_i) and high = low +
-    c W_iv. If the hidden weight is 0, a sample of v's label counts as recognised.
+    Her hidden weight is W_i(X_i). Each positive hidden weight gives one part: its probability times low = c α W_i(X_i),
+    and times high = low + c W_iv. If the hidden weight is 0, a sample of v's label counts as recognised.
 
     Args:
         law: (L,), the probabilities of hidden weights of 0, 1, ..., L-1 units. low: c α times the unit. rate: c.

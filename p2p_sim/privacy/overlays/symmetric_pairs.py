@@ -219,10 +219,11 @@ class Levels:
     exposure: a bound of the probability that anybody submits the target's noisy label. Every divergence is at most
     `exposure`. bounds: one `LevelBound` for each level.
 
-    Let H be the divergence of a level's law. At each level HS_r <= leak + H. If nobody is stray at a level, HS_r <=
-    always + H. Let G_0 = exposure, and G_k = always + H at level k. Sort the K levels so that G_0 > G_1 > ... > G_K.
-    Let s_k be the least `stray` of the levels k, ..., K. HS_r exceeds G_k only if somebody is stray at each of these
-    levels. So HS_r <= G_K + Σ (G_{k-1} - G_k) min(1, s_k). With fewer levels this bound is never smaller.
+    Let H be the divergence of a level's law. At each level HS_r <= leak + H. Given the revealed labels, HS_r is at most
+    always + H at a level if no fetcher besides those in `always` is stray. Let G_0 = exposure, and G_k = always + H at
+    level k. Sort the K levels so that G_0 > G_1 > ... > G_K. Let s_k be the least `stray` of the levels k, ..., K. HS_r
+    exceeds G_k only if another fetcher is stray at each of them. So HS_r <= G_K + Σ (G_{k-1} - G_k) min(1, s_k).
+    With fewer levels this bound is never smaller.
     """
 
     exposure: float

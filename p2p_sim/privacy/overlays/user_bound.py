@@ -46,9 +46,9 @@ def tail_bounds(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
     that she fetches from user j. Each noisy label counts as Bernoulli(α), because users with label 1 only make the sum
     larger.
 
-    For equal w_j the bound is a binomial tail, otherwise Chernoff's bound. Both are enlarged by 1e-11. SciPy's
-    incomplete beta function was measured to have a relative error of 5e-13. The exponent of Chernoff's bound is a sum
-    of logarithms with a relative error of 1e-13.
+    For equal w_j the bound is a binomial tail, otherwise Chernoff's bound. Both are enlarged by 1e-11. The measured
+    relative error of SciPy's incomplete beta function is up to 5e-13. The exponent of Chernoff's bound is a sum of
+    logarithms with a relative error of 1e-13.
 
     Args:
         weights: w_j, sorted, positive; if there are none, the bounds are 1. flip_prob: α in (0, 1/2]. levels: (K,),

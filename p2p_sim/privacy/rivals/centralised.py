@@ -205,10 +205,10 @@ class ClusterResampling(Accountant):
             bracket, basis = _bisected(self, delta), COUNTED
         elif self._bounded and (least := _bisected(self, delta).upper) < pure:
             bracket, basis = Bracket(min(self._attained_epsilon(delta), least), least), COUNTED
-        else:  # the pure ε; noisy labels alone would get a smaller ε in a smaller cluster
+        else:  # the pure ε; for noisy labels alone, a smaller cluster or a larger τ may give a smaller ε
             bracket = Bracket(min(self._attained_epsilon(delta), pure), pure)
             if self._labels_alone and not self._bounded:
-                basis = f"{PURE}; what the noise of the labels adds is not computed at this size"
+                basis = f"{PURE}; what the noise of the labels adds is not computed at this size and threshold"
         return PrivacyBound(
             bracket.lower,
             bracket.upper,
@@ -229,8 +229,7 @@ class ClusterResampling(Accountant):
 
     @property
     def _bounded(self) -> bool:
-        """Whether the noisy labels alone get an upper bound of δ(ε) below the bound of the pure ε, for any number of
-        classes.
+        """Whether `classes_delta`, for any number of classes, also bounds δ(ε) of the noisy labels alone from above.
 
         It is used if `_labels_alone` is True, `_countable` is False, τ is at least 1e-9, and there are at most 131,072
         users.
@@ -242,7 +241,7 @@ class ClusterResampling(Accountant):
     def _countable(self) -> bool:
         """Whether both bounds of δ(ε) are computed for the noisy labels alone, from the law of how many of them are 1.
 
-        This needs two classes, a q̃ that is not released, and a computation of a few seconds at most.
+        This needs `_labels_alone`, two classes, and a computation of a few seconds at most.
         """
         return (
             self._labels_alone

@@ -1,9 +1,9 @@
 """Accountants of protocols that declare the law of what the learner sees, given a cluster's noisy labels.
 
 **A law of submissions.** Let N of a cluster's n noisy labels be ones. A protocol may declare that each submission is a
-one with probability g(N/n). Then submissions are independent of each other and of who submits. A user submits at most
-once. She submits with probability θ, whatever the labels are. The function g does not decrease, and g(1-p) = 1 - g(p).
-The proofs of `majority_kernel` use no more than this. So the bounds of `MajorityCluster` hold for every such g.
+one with probability g(N/n), independent of all others and of who submits. A user submits at most once. She submits with
+probability θ, whatever the labels are. The function g does not decrease, and g(1-p) = 1 - g(p). The proofs of
+`majority_kernel` use no more than this. So the bounds of `MajorityCluster` hold for every such g.
 
 **Symmetry.** A protocol may declare only this: a permutation of a cluster's noisy labels does not change the law of
 what the learner sees. Then the learner sees a post-processing of the noisy labels in random order, which a shuffler
@@ -147,8 +147,8 @@ class DeclaredProtocol(Accountant):
 
     @cached_property
     def model(self) -> Accountant:
-        """The accountant that is used. The declared law is used for two classes, up to 2,048 users and α of at least
-        1e-300. Otherwise the bound for shuffled labels is used.
+        """The accountant that is used. A declared law is used for two classes, up to 2,048 users and α of at least
+        1e-300. In all other cases the bound for shuffled labels is used.
         """
         n, law = self.cluster_size, self.law
         if law is None or self.num_classes > 2 or n > LARGEST_CLUSTER or self.flip_prob < LEAST:

@@ -222,9 +222,9 @@ def choice_epsilon(epsilon: float) -> PrivacyBound:
 def choice_delta(epsilon: float, at: float) -> float:
     """δ(at) of the exponential mechanism with parameter ε, exact in the worst case and rounded up.
 
-    The largest and the smallest privacy loss differ by at most ε. So δ is at most (1 - e^((at-ε)/2))²/(1 - e^-ε). Two
-    groups of hypotheses of suitable sizes attain this value (Dong, Durfee and Rogers 2020, Optimal differential privacy
-    composition for exponential mechanisms).
+    The largest and the smallest privacy loss differ by at most ε. So δ is at most (1 - e^((at-ε)/2))²/(1 - e^-ε) if
+    `at` is below ε, else 0. Two groups of hypotheses of suitable sizes attain this value (Dong, Durfee and Rogers 2020,
+    Optimal differential privacy composition for exponential mechanisms).
 
     Args:
         epsilon: ε of the choice, above 0. at: the ε at which δ is asked for, at least 0.

@@ -21,8 +21,8 @@ since further noise is a post-processing. Adding shares modulo 2^64 is a post-pr
 *A lower bound of δ(ε)* if m shares are added, r = m/h times as many as needed. The sum of the m shares is symmetric.
 Let p be the probability that this sum is 0. Consider the event that every moved count is at the first world's true
 value or further away from the second world's value. Let a = (1+p)/2 and b = (1-p)/2. The event has probability a^L in
-the first world and b^L in the second world. Let q be the probability that a bag is released. Then δ(ε) >= q (a^L - e^ε
-b^L). For r = 1 and q = 1 this is the exact δ(ε).
+the first world and b^L in the second world. Let q be the probability that a bag is released. Then
+δ(ε) >= q (a^L - e^ε b^L). For r = 1 and q = 1 this is the exact δ(ε), if positive.
 
 *One user's messages*, read together, are the counts for her label with one share added to each. A share is the
 difference of two independent variables. The probabilities f of one such variable have f(k+1)/f(k) = t
@@ -212,10 +212,10 @@ class NoisyCounts(Accountant):
 
     @property
     def _tails(self) -> MovedCountTails:
-        """The probabilities a and b that the noise on one count is at least 0 and above 0, for `surplus` times the
-        usual shares.
+        """The probability a that the noise on one count is at least 0, and the probability b that it is above 0.
 
-        If `surplus` is above 1, a is rounded down and b up.
+        The noise has `surplus` times the shares that are added in any case. If `surplus` is above 1, a is rounded down
+        and b up.
         """
         if self.surplus == 1.0:
             t = math.exp(-1.0 / self.noise_scale)

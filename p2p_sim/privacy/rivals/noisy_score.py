@@ -8,7 +8,8 @@ The model is fixed, or has its own privacy bound. One changed label moves the nu
 - *Gaussian noise* of standard deviation σ has a Gaussian loss. So δ(ε) = Φ(-εσ + 1/(2σ)) - e^ε Φ(-εσ - 1/(2σ)). The
   Rényi ε of order λ is λ/(2σ²) (Balle and Wang 2018, Theorem 8; Mironov 2017, Corollary 3).
 
-Both δ(ε) are attained if the model predicts one of the target's two labels in the two neighbouring data sets.
+The target has two different labels in two neighbouring data sets. Both δ(ε) are attained if the model predicts one of
+these two labels.
 """
 
 import math

@@ -91,15 +91,15 @@ class _Line:
         The range of q₀ is cut into pieces. In each piece, two densities are exponential functions of q₀: the density of
         q₀, and the density of q₁ on the line. The result is the sum of the pieces' integrals.
         """
-        # ends of the pieces of q₀: the bend of the line, and where the line or q₀ crosses a true share or an end of the
-        # range
+        # ends of the pieces of q₀: where the line leaves q₁ = τ, bends, and reaches q₁ = a and q₁ = 1; q₀ = 1-a and
+        # q₀ = 1
         turn, up, b, centre = 1.0 - self.s, np.maximum(self.upper, 1.0 / _STEEP), self.scale, 1.0 - self.a
         start = np.maximum(self.threshold, turn - (self.s - self.threshold) / self.lower)  # the line leaves q₁ = τ
         end = turn + (1.0 - self.s) / up  # the line reaches q₁ = 1
         kink = turn + (self.a - self.s) / np.where(self.a < self.s, self.lower, up)  # the line reaches q₁ = a
         cuts = np.clip(np.stack(np.broadcast_arrays(start, turn, kink, centre, end, np.ones_like(turn))), start, 1.0)
         cuts.sort(axis=0)
-        # at these ends: x = q₁ - a on the line, and the distance of q₀ from 1-a, alone and plus |x|, in units of b
+        # at these ends: x = q₁ - a on the line, far = |q₀ - (1-a)|/b, and both = far + |x|/b
         x = (self.s - self.a) + np.where(cuts >= turn, self.upper, self.lower) * (cuts - turn)
         far = np.abs(cuts - centre) / b
         both = far + np.abs(x) / b
@@ -112,7 +112,8 @@ class _Line:
         mean = -np.diff(joint, axis=0) / np.where(close, 1.0, gap)
         series = joint[:-1] * (1.0 - gap / 2.0 * (1.0 - gap / 3.0 * (1.0 - gap / 4.0 * (1.0 - gap / 5.0))))
         tail = 0.25 * np.diff(cuts, axis=0) / b * np.where(close, series, mean)
-        # Pr[q₁ on or below the line]: 1 - tail where the line is above a; the tail below a; 1 where the line is above 1
+        # Pr[q₁ on or below the line] is 1 - q₁'s tail if the line is above q₁ = a, the tail if the line is below
+        # q₁ = a, and 1 if the line is above q₁ = 1
         value = np.where(x[1:] + x[:-1] > 0.0, mass - tail, tail)
         return np.asarray(np.where(cuts[1:] + cuts[:-1] >= 2.0 * end, mass, value).sum(axis=0))
 
@@ -182,10 +183,10 @@ def _tables(n: int, scale: float, threshold: float) -> tuple[_Bins, ...]:
 
 
 def _bins(n: int, ones: int, scale: float, threshold: float) -> _Bins:
-    """Bins of the noisy share of label 1, with bounds of their probabilities. J = `ones` or J + 1 users have label 1.
+    """Bins of the noisy share of label 1, with bounds of their probabilities in two neighbouring data sets.
 
-    The bins are narrow about the true share J/n and towards the ends τ and 1-τ. The noise on a share has scale σ/n,
-    with σ = `scale`.
+    In the two data sets, J and J + 1 users have label 1, where J = `ones`. The bins are narrow about the true share J/n
+    and towards the ends τ and 1-τ. The noise on a share has scale σ/n, with σ = `scale`.
     """
     # inner ends of the bins
     share, end = np.array([ones, ones + 1]) / n, 1.0 - threshold

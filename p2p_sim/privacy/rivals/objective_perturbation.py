@@ -27,13 +27,13 @@ So the determinants are equal. ∎ Hence the models are as private as the noise 
 other.
 
 Both papers bound the determinants' ratio by (1 + c)² = 1 + q²/(2nλ) + q⁴/(16n²λ²), from the two eigenvalues of the
-difference of the two matrices A. These eigenvalues have opposite signs, so one factor is enough. If ε' is barely above
-0, the papers' rule adds almost boundless noise, although ε' = ε/2 with Δ > 0 is possible. `tight=True` avoids the
-looser bound and this noise.
+difference of the two matrices A. These eigenvalues have opposite signs, so one factor is enough. The papers choose ε'
+as ε minus the determinants' cost, whenever this is above 0. So the noise can be almost boundless, although ε' = ε/2
+with Δ > 0 is possible. `tight=True` avoids the looser bound and this noise.
 
-The constant 2q of (1) is attained in the limit for d ≥ 2 features. For d = 1 it is not attained. There w·z is far below
-0 for one sign of z only, and b moves by less than 1.06 q. If g is |w - u|²/2 with a long u at obtuse angles to the
-neighbours' rows, the mechanism adds noise to a vector that moves by up to 2q.
+The constant 2q of (1) is attained in the limit for d ≥ 2 features. An example is g = |w - u|²/2 with a long u at obtuse
+angles to z and z', if z' is almost -z. For d = 1 the constant is not attained: z and z' add up only if their signs
+differ, and then w·z and w·z' are not both far below 0. So b(w) moves by less than 1.06 q.
 
 **δ(ε) of one row's label** (`RowLabel`). As shown above, the model of one group is as private as the noise: b in one
 world and b + z in the other. Here |z| <= q. The density of b falls with |b|. So it exceeds the density of b + z on one
@@ -80,12 +80,12 @@ OBJECTIVE_PERTURBATION_CONDITIONS = (
     ),
     Condition(
         "foreign-weights",
-        "weights that the models are drawn towards do not come from these rows, else what they cost is added",
+        "weights towards which the penalty pulls the models come from other data; else the ε of these weights is added",
     ),
-    Condition("own-seed", "no other release has the same seed, whose noise would then cancel"),
+    Condition("own-seed", "no other release has the same seed: a difference of two releases could cancel the noise"),
     Condition(
         "exact-minimiser",
-        "the minimiser is exact (it is solved to rounding), and the noise is real: this generator's is for simulation",
+        "the minimiser is exact (here: up to rounding), and a secure generator draws the noise (here: a simulation's)",
     ),
 )
 LABEL_CONDITIONS = (
@@ -107,7 +107,7 @@ class ObjectivePerturbation(PlainNumbers):
         extra_l2: (K,) Δ_k ≥ 0, additional factors of |w|²/2.
 
     >>> printed = ObjectivePerturbation(1000, (1.0,) * 5, (0.1,) * 5, 1.0, (0.0,) * 5)
-    >>> round(printed.epsilon_upper, 2)  # Algorithm 4's source as printed, at ε = 1 for each of five groups
+    >>> round(printed.epsilon_upper, 2)  # the source of Yao et al.'s Algorithm 4 as printed, five groups at ε = 1 each
     5.01
     """
 
@@ -166,13 +166,12 @@ def calibrate_perturbation(
 ) -> ObjectivePerturbation:
     """Noise and regularisation with which K noisy logistic regressions on the same rows together are ε-private.
 
-    One whole row is replaced. A row has one group of features for each model k. The noise has a density ∝ e^(-ε'|b|/2)
-    and costs ε' Σ_k q_k = ε'. The determinants of the models' Hessians cost the rest of ε. Model k has the
-    regularisation λ_k plus an additional Δ_k. Let f be 1 if `tight`, else 2. There are two ways:
+    One whole row is replaced. A row has one group of features for each model k. The noise has a density ∝
+    e^(-ε'|b|/2). The norms q_k add up to 1, so the noise costs ε' Σ_k q_k = ε'. The determinants of the models'
+    Hessians cost the rest. Model k has the regularisation λ_k plus Δ_k. Let f be 1 if `tight`, else 2. Two ways:
 
     1. ε' = ε - Σ_k f ln(1 + q_k²/(4nλ_k)) and Δ_k = 0. This way needs ε' above 0 (if `tight`: above ε/2).
-    2. Otherwise ε' = ε/2 and Δ_k = max(0, q_k²/(4n(e^(ε q_k/(2f)) - 1)) - λ_k). Noise and determinants cost at most ε/2
-    each.
+    2. Otherwise ε' = ε/2 and Δ_k = max(0, q_k²/(4n(e^(ε q_k/(2f)) - 1)) - λ_k). Noise and determinants each cost ≤ ε/2.
 
     Args:
         epsilon: ε > 0; infinite: no noise. num_rows: n. l2: (K,) λ_k > 0. norms: (K,) q_k > 0, the importance of the
@@ -207,7 +206,7 @@ def calibrate_perturbation(
 
 
 def _check_rows(num_rows: int, norms: tuple[float, ...], l2: tuple[float, ...]) -> None:
-    """Raise ValueError unless there is a row and a group of features, and every norm q_k and λ_k is above 0 and finite.
+    """Raise ValueError unless there are rows and groups, and each group has a q_k and a λ_k, above 0 and finite.
 
     Args:
         num_rows: n, the number of rows. norms: (K,) q_k, the norms to which the groups' rows are clipped. l2: (K,) λ_k.
@@ -294,7 +293,7 @@ class RowLabel(Accountant):
         return Bracket(0.0, min(1.0, self.total_variation.upper * share * _UP))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Bounds of ε at δ in (0, 1). The upper bound of δ(ε) falls to δ at the upper bound. The lower bound is 0."""
+        """Bounds of ε at δ in (0, 1): 0, and the ε at which the upper bound of δ(ε) falls to δ or below."""
         check_delta(delta)
         pure, most = self.pure_epsilon, self.total_variation.upper
         upper = 0.0 if delta >= most else pure

@@ -15,8 +15,8 @@ one run. So
 
     ln φ'(1-u)/φ'(1-u') <= C(u) := ln φ'(1-u) - ln φ'(1-T(u)).
 
-Between two corners of T, C is monotone for every law of `selection_run_laws`. The reason is that φ' is a power or the
-exponential of a linear function.
+Between two corners of T, C is monotone for every law of `selection_run_laws`. The reason is that the weight, as a
+function of u, is a power or the exponential of a linear function.
 
 **Hockey-stick bounds.** The excess p φ'(1-u) - e^ε p' φ'(1-u') is at most φ'(1-u) (p - e^(ε-C(u)) p').
 
@@ -41,9 +41,9 @@ probabilities in two worlds obey the run's Rényi ε_ν of every order ν. So fo
 Poisson law of mean μ, take an a with e^a <= λ/(λ-1). Then u' <= e^a u + δ(a) makes B at most ln μ + (λ-1) μ δ(a), as in
 their Theorem 6, which has no φ(0).
 
-**Pure ε.** If one run is ε-private with δ = 0, the selection is (ε + c)-private. With T(u) = min(e^ε u, 1 - e^-ε
-(1-u)), C is largest at u = 1/(1+e^ε). For the truncated negative binomial law this gives ε + (1+η)
-ln((γ+e^ε)/(1+γe^ε)). This is less than (2+η) ε, the value in Papernot and Steinke's Corollary 3.
+**Pure ε.** If one run is ε-private with δ = 0, the selection is (ε + c)-private. With
+T(u) = min(e^ε u, 1 - e^-ε (1-u)), C is largest at u = 1/(1+e^ε). For the truncated negative binomial law this gives
+ε + (1+η) ln((γ+e^ε)/(1+γe^ε)). This is less than (2+η) ε, the value in Papernot and Steinke's Corollary 3.
 
 Each stated bound is the least of these. Koskela, Redberg and Wang (2024) also bound privacy profiles of selections.
 """

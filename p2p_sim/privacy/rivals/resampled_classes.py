@@ -26,13 +26,14 @@ LARGEST_CLUSTER = 2**17
 LEAST_THRESHOLD = 1e-9
 """Smallest threshold τ for which the bound is computed."""
 _PARTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.6, 2.5, 5.0)
-"""Parts f that are tried, as multiples of σ²/(σ² + λnτ). This part would be best if all laws were normal."""
+"""Parts f that are tried, as multiples of σ²/(σ² + λnτ), which would be the best f if all laws were normal."""
 _MOST_HIDDEN = 0.95
 """Largest part f."""
 _FINE = 0.02
 """Desired step of the grid, in standard deviations of the loss; `_FINEST` and `_POINTS` may make it coarser."""
 _CUT = 1e-40
-"""An outcome at an end is cut off if both its probabilities are smaller. `lost` then includes the second probability.
+"""Outcomes at an end are cut off if their probabilities under both laws are at most this value. `lost` then includes
+their probabilities under the second law.
 """
 _UNDERFLOW = 1e-30
 """Bound of the second law's probability of losses above 640, at which the first law underflows.
@@ -57,7 +58,7 @@ _LEAST_ROOM = 1e-4
 _FINEST = 1000
 """Largest number of steps of the grid in the loss of one draw."""
 _POINTS = 3e5
-"""Approximate limit of the grid steps up to the loss of the target's own label. A draw's loss is at least one step."""
+"""Most grid steps, roughly, up to the loss of the target's own label. A draw's loss is at least one step."""
 _VASTEST = 1e150
 """From this noise scale σ on, the best part f is taken as 1. Then σ² need not be formed."""
 _LOSSES = 60.0

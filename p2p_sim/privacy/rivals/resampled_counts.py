@@ -182,7 +182,7 @@ def _views(draws: Bracketed, n: int, resampling_prob: float, rate: float) -> Vie
     """Bounds of the joint laws of the target's noisy label and of the number of ones among n-1 other noisy labels.
 
     Each of the others' noisy labels is a one with probability rate·Q, where Q is the random noisy share of label 1. If
-    λ is 1, the target's label is just another draw from Q. Then the laws describe the number of ones among all n.
+    λ is 1, the target's noisy label is just another draw from Q. Then the laws describe the number of ones among all n.
 
     Args:
         draws: bounds of the mean over Q of Bin(k; n, rate·Q), (R, N), with a row for each number J of users with label
@@ -221,9 +221,9 @@ def _view(draws: Bracketed, n: int, lam: float, rate: float, *, label: int) -> B
     padded = [np.pad(table, ((0, 0), (1, 1))) for table in (draws.lower, draws.upper)]
     ones = [(k + 1.0) / n * table[:, 1:] for table in padded]
     zeros = [(1.0 - k / n) * table[:, :-1] * (k >= 0.0) for table in padded]
-    # `first`: her noisy label is a one. `ones` has the factor λ/rate. If her own label is 1, both tables also have the
-    # factor 1-λ. `second`: her noisy label is a zero. `ones` has the factor `balance`. `zeros` has the factor λ, or 1
-    # if her own label is 0. A negative `balance` needs the opposite bound of `ones`
+    # `first`: her noisy label is a one. This is λ/rate times `ones`, plus, if her own label is 1, 1-λ times the sum of
+    # both tables. `second`: her noisy label is a zero. This is `balance` times `ones`, plus λ times `zeros` (1 times
+    # `zeros` if her own label is 0). A negative `balance` needs the opposite bound of `ones`
     own = 1.0 - lam
     balance = (0.0 if label else own) - (lam / rate - lam)
     bounds = []

@@ -2,8 +2,8 @@
 
 Let φ be the generating function of K, φ(x) = E x^K, and φ' its derivative. Let u be the probability that another run
 beats an outcome. The bounds need three functions. The first is the outcome's weight φ'(1-u), which falls from E K as u
-grows. For the second, a single run has one of the best outcomes with probability δ. Then 1 - φ(1-δ) is the probability
-that at least one run has such an outcome. The third is the δ for which 1 - φ(1-δ) has a given value.
+grows. The second is 1 - φ(1-δ). If a single run has one of the best outcomes with probability δ, this is the
+probability that at least one run has such an outcome. The third is the δ for which 1 - φ(1-δ) has a given value.
 """
 
 import math
@@ -156,7 +156,7 @@ class TruncatedNegativeBinomial(RunLaw):
         return np.asarray(math.log(self.mean) - (1.0 + self.eta) * np.log1p(self._odds * u))
 
     def best_share(self, delta: float) -> float:
-        """1 - φ(1-δ) = (1 - (1 + (1-γ)δ/γ)^-η)/(1-γ^η), rounded up."""
+        """1 - φ(1-δ) = (1 - (1 + (1-γ)δ/γ)^-η)/(1-γ^η), rounded up. For η = 0 the result is the limit."""
         return min(1.0, _scaled(self.eta, math.log1p(self._odds * delta)) / self._norm * (1.0 + _MARGIN))
 
     def delta_of(self, share: float) -> float:
@@ -285,8 +285,8 @@ class ThresholdStop(RunLaw):
 
     After each failure the search ends with probability γ, and then nothing is released. So there are at most K runs,
     where K is geometric. Let a be the probability that one run reaches the threshold. Compare the release with one run.
-    An output that reaches the threshold is likelier by the factor 1/(γ + (1-γ)a). No output has γ/(γ + (1-γ)a) times
-    the probability 1-a. So the weight of all outputs is 1/(γ + (1-γ)u) at u = a.
+    An output that reaches the threshold is likelier by the factor 1/(γ + (1-γ)a). Nothing is released with probability
+    (1-a) γ/(γ + (1-γ)a). So all outputs that reach the threshold have the weight 1/(γ + (1-γ)u) at u = a.
 
     Args:
         gamma: γ, 1e-6 to below 1.

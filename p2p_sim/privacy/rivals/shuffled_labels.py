@@ -125,7 +125,7 @@ def _divergence(laws: Floats, flip_prob: float, epsilon: float, users: int) -> B
 
     The law of X stands for a data set. X is how many of the other users have the noisy label 1. If X has N values, its
     law is a convolution of two binomial laws of at most N + 1 values each. The relative rounding error is at most
-    `VALUE_ERROR` (16u, with u = 2^-53) times the number of values of both binomial laws. The sum over k adds Nu. Each
+    `VALUE_ERROR` (16u, with u = 2^-53) times the number of values of both binomial laws. The sum over k adds N·u. Each
     law leaves out a probability of at most 6 e^-60. The bounds allow for 8 e^-60, since the laws are also divided by
     the probability that is kept.
 

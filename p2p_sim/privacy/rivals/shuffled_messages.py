@@ -129,10 +129,10 @@ class ShuffledMessages(Accountant):
         from the privacy blanket, the part that the message laws of all labels share.
 
         Args:
-            epsilon: ε. values: how many values of a number near its mean are used, at most, with perhaps one more; the
-            number counts the users whose message the learner got. blocks: the smallest and the largest number of groups
-            into which the number of blanket messages is cut. `values` and `blocks` are ignored if the learner got all
-            messages. Smaller values are quicker and give a bound that is no sharper.
+            epsilon: ε. values: the bound uses at most this many values, or one more, of the number of users whose
+            message the learner got; these values are near the mean. blocks: the smallest and the largest number of
+            groups into which the number of blanket messages is cut. `values` and `blocks` are ignored if the learner
+            got all messages. Smaller arguments are quicker and give a bound that is no sharper.
         """
         walk = self._blanket(epsilon)
         if self._complete:
@@ -146,8 +146,8 @@ class ShuffledMessages(Accountant):
         return self.sampling_rate is None and self.submissions is None
 
     def _blanket(self, epsilon: float) -> Blanket:
-        """The object that computes the bound of δ at one ε, for the worst randomizer with this ε₀ and total variation,
-        rounded up.
+        """The object that computes the bound of δ at one ε, for the worst randomizer with this ε₀ and total variation
+        (both rounded up).
 
         A message belongs to the blanket if it is drawn from the part that the laws of all labels share. There are three
         kinds of blanket messages: likelier for one label, likelier for the other label, and all others. For each kind
