@@ -122,7 +122,7 @@ class Composition(Accountant):
 
     @property
     def untold(self) -> float:
-        """Upper bound of the probability that a release has an infinite privacy loss, and so gives a label away."""
+        """Upper bound of the probability that some release has an infinite privacy loss, and so gives a label away."""
         return math.fsum(
             count * loss_law(release).infinite for release, count in zip(self.releases, self.times, strict=True)
         )
@@ -200,16 +200,16 @@ class Composition(Accountant):
         """Certified μ: at every ε, δ(ε) of all releases together is at most `beside` plus the δ(ε) of a μ-GDP
         (Gaussian) mechanism.
 
-        The result is infinite if no such μ is found. The μ² of the releases add up. Suppose that each release exceeds
-        the δ(ε) of its own μ by at most a number η. Then all releases together exceed the δ(ε) of the composed μ by at
-        most (1+η)^count - 1. The code derives η from `beside`.
+        The result is infinite if no such μ is found. The μ² of the releases add up. Suppose that the δ(ε) of each
+        release exceeds the δ(ε) of its own μ by at most a number η. Then the δ(ε) of all releases together exceeds the
+        δ(ε) of the composed μ by at most (1+η)^count - 1. The code derives η from `beside`.
 
         Args:
             beside: a probability, at least 0, that the Gaussian curve need not cover.
         """
         each = [(r, count, loss_law(r).infinite) for r, count in zip(self.releases, self.times, strict=True)]
-        # η of a release is the probability of its infinite loss, plus an equal share of the rest of `beside`. If the
-        # infinite losses leave no rest, η is an equal share of `beside` alone.
+        # η of a release is the probability of its infinite loss, plus an equal share of the rest of `beside`. If
+        # these probabilities together exceed `beside`, η is an equal share of `beside` alone.
         spare = math.log1p(beside) - math.fsum(count * math.log1p(untold) for _, count, untold in each)
         if spare < 0.0:
             spare, each = math.log1p(beside), [(r, count, 0.0) for r, count, _ in each]

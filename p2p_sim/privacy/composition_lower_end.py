@@ -8,8 +8,8 @@ the sum under the target's two labels. Then, for every number s,
     ε(δ) >= ln((P[sum >= s] - δ) / Q[sum >= s]).
 
 Scores may be rounded, since any scores give a lower bound. Convolutions give the laws of the sum; all their terms are
-non-negative. Let the sum have N scores with K values, and let u = 2^-53. Then the relative error is below N (K + 2) ·
-8u. The bound allows for this error. Any probability that is cut off is added to Q.
+non-negative. Let the sum have N scores with K values, and let u = 2^-53. Then the laws' relative error is below
+N (K + 2) · 8u. The bound allows for this error. Any probability that is cut off is added to Q.
 """
 
 import math

@@ -16,8 +16,8 @@ from p2p_sim.privacy.dominating_law import LossLaw, PrivacyLossDistribution, bet
 
 @lru_cache(maxsize=64)
 def loss_law(model: Accountant) -> LossLaw:
-    """A law (distribution) of the privacy loss, made from upper bounds of δ(ε), that dominates every pair of
-    neighbours.
+    """A law (distribution) of the privacy loss that dominates every pair of neighbouring data sets. It is made from
+    upper bounds of δ(ε).
     """
     pure = model.pure_epsilon
     top = model.epsilon(model.least_delta).epsilon_upper

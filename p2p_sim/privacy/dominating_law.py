@@ -198,7 +198,7 @@ class LossLaw:
             for rare large losses. At 0, such losses alone decide on μ, which is then large.
 
         Returns:
-            μ; infinite if no μ up to 1000 is enough, or if an infinite loss is more likely than `beside`.
+            μ; infinite if no μ up to 1000 is enough, or if `pure` is infinite and `infinite` is above `beside`.
         """
         law = self if self.infinite <= beside else self._closed
         if law.infinite > beside:

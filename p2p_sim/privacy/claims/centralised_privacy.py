@@ -2,19 +2,19 @@
 
 **The mechanism.** Algorithm 1 adds Laplace noise of scale σ/n to the share of each of K labels in a cluster of n users.
 Then Algorithm 1 clips the noisy shares to [τ, 1] and renormalises. The result is the noisy label distribution q̃. With
-probability λ a user's noisy label is drawn from q̃. Otherwise it is her true label. q̃ is released if β > 0, a
-parameter of the paper's modified loss.
+probability λ a user's noisy label is drawn from q̃. Otherwise it is her true label. If the parameter β of the paper's
+modified loss is above 0, q̃ is released.
 
 **Theorem 1** is tested by two events whose probabilities have a closed form. The data sets D and D' are neighbours:
 user 1's label is a in D and b in D'.
 
 The corner event is "q̃ is τ everywhere except at a". In other words, the noisy share of a is at least 1-(K-1)τ, and
 every other share is clipped to τ. Suppose that in D the share of a is at most 1-(K-1)τ, and the share of b at least τ.
-Then both noises are in their exponential tails. The changed label moves each of these two shares by 1/n. Each move
+Then the noises of a and b are in their exponential tails. The changed label moves both shares by 1/n. Each move
 contributes a factor e^(1/σ). So the event is e^(2/σ) times as likely under D.
 
 The edge event, for K >= 3, is "q̃(b) = τ and τ < q̃(a) <= τ + x". The event implies that b was clipped to τ, and that
-a's noisy share is above τ. Suppose that in D the share of a is at most τ, and the share of b at least τ. Then both
+a's noisy share is above τ. Suppose that in D the share of a is at most τ, and the share of b at least τ. Then these
 noises are again in their tails, and the event is e^(2/σ) times as likely under D. Now add the condition that user 1's
 noisy label is a. As x goes to 0, the log-ratio tends to 2/σ + ln(1 + (1-λ)/(λτ)).
 """
@@ -92,7 +92,7 @@ def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[Cl
 def theorem6_cases(offset: float = 0.0) -> Iterator[ClaimCase]:
     """Cases of Theorem 6, by random draws of q̃, Algorithm 1's noisy label distribution of K classes.
 
-    Each case compares a stated bound with its value. "quantity" in the case's parameters numbers five bounds:
+    Each case compares a stated bound with the bounded value. "quantity" in the case's parameters numbers five bounds:
     - 0: q̃ is at least τ. 1: q̃ is at most 1. 2: the sum of q̃ is at most 1. 3: the sum of q̃ is at least 1.
     - 4: at β = 0.99 the least singular value of the matrix (1-β) I + β q̃ 1ᵀ is at least (1-β)/√(2K). This matrix
       randomises labels.

@@ -28,8 +28,8 @@ def printed_lemma5(classes: int, threshold: float, scale: float, size: int) -> f
 def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[ClaimCase]:
     """Cases of Lemma 5. Each compares the mean distortion of the label shares of a small cluster with a bound.
 
-    The lemma bounds the mean over data sets. Here every single data set is compared with the bound. A quadrature over
-    the noise gives the mean. Its error is taken as three times the difference from a coarser quadrature.
+    The lemma bounds the mean over data sets. Here every single data set is compared with the bound. A quadrature gives
+    the mean over the noise. Its error is taken as three times the difference from a coarser quadrature.
 
     Args:
         bound: the claimed bound as a function of K, τ, σ and s; `printed_lemma5` explains the letters.
@@ -102,9 +102,9 @@ def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
     """Cases of Lemma 6. Each compares |R_{β,β} - R_{β,λ}|, a difference of two risks, with factor · L̃ |β-λ| (φ + ψ).
 
     R_{β,λ} is the mean loss of a hypothesis on noisy labels. Noise replaces a label with probability λ. The loss is
-    corrected as if this probability were β. L̃ is the largest corrected loss. ψ is the mean L1 distance of a cluster's
-    noisy label shares from the true shares. φ is the mean L1 distance of a point's label distribution from the
-    cluster's. A quadrature gives the mean over the noise.
+    corrected as if this probability were β. L̃ is the largest absolute corrected loss. ψ is the mean L1 distance of a
+    cluster's noisy label shares from the true shares. φ is the mean L1 distance of a point's label distribution from
+    the cluster's. A quadrature gives the mean over the noise.
 
     Args:
         factor: below 1 for a control, which must fail.
@@ -155,8 +155,9 @@ def subset_selection(classes: int, epsilon: float) -> float:
 def theorem5_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
     """Cases of Theorem 5. Each compares a largest precision times recall with factor · e^ε s/(K-s).
 
-    The largest value is over ε-label private mechanisms that report which of K labels occur in a cluster of s users. A
-    certified bound is the upper bound of this value. Subset selection gives a lower bound for s = 1 and K up to 100.
+    The largest value is over ε-label private mechanisms that report which of K labels occur in a cluster of s users.
+    `precision_times_recall` is an upper bound of this value. For s = 1 and K up to 100, subset selection gives a lower
+    bound.
 
     Args:
         factor: below 1 for a control, which must fail.

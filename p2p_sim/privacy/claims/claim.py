@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 TOLERANCE = 1e-9
-"""If a claim is attained exactly, its slack (a ratio, see `ClaimCase`) is 1. Rounding may lower the slack by this
-number.
+"""If a claim is attained exactly, its slack (a ratio, see `ClaimCase`) is 1. Rounding may lower the slack by up to
+this number.
 """
 
 VECTOR = "Vector approximation"
@@ -37,14 +37,14 @@ class ClaimCase:
 
 
 def at_most(claimed: float, true: float, upper: float | None = None, size: float = 0.0, **where: float) -> ClaimCase:
-    """One case of the claim that a value is at most `claimed`.
+    """One case of the claim that a quantity is at most `claimed`.
 
-    The claim holds in this case if `claimed` is at least `upper`. It is refuted if `claimed` is below `true`.
+    The claim holds in this case if `claimed` is at least `upper`. The claim is refuted if `claimed` is below `true`.
 
     Args:
-        true: an attained value, and so a lower bound of the value. upper: a certified upper bound of the value. None:
-        `true` is exact. size: any number that grows with the case, such as users or classes; the smallest refuting case
-        is reported. where: the parameters of the case, by name.
+        true: a value that some example attains, so a lower bound of the quantity. upper: a certified upper bound of the
+        quantity. None: `true` is exact. size: any number that grows with the case, such as users or classes; the
+        smallest refuting case is reported. where: the parameters of the case, by name.
     """
     low, high = (_ratio(claimed, value) for value in (true if upper is None else upper, true))
     return ClaimCase(claimed, low, high, {**where, "claimed": claimed, "true": true}, size)
@@ -70,7 +70,7 @@ def _ratio(larger: float, smaller: float) -> float:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of checking a claim: the slack of the claim if it holds in all cases, otherwise a counter-example.
+    """The outcome of checking a claim: its slack over all cases, and a counter-example if there is one.
 
     name, paper, statement, corrected, belief: copied from the claim. holds: whether no case refutes the claim.
     tightest, loosest: the smallest and the largest finite slack (a ratio, see `ClaimCase`). where: parameters of the

@@ -47,8 +47,8 @@ def plr_parameters(epsilon: float, n: int, strength: float) -> PlrParameters:
     perturbation.
 
     The formulas are lines 1 to 6 of the stacking paper's Algorithm 1. First, ε' = ε - ln(1 + 1/(2nλ) + 1/(16n²λ²)) and
-    Δ = 0. The logarithm pays for the dependence of the loss's curvature on one example. If this ε' is not positive, ε'
-    = ε/2 and Δ = 1/(4n(e^(ε/4) - 1)) - λ.
+    Δ = 0. The logarithm pays for the dependence of the loss's curvature on one example. If this ε' is not positive,
+    ε' becomes ε/2, and Δ becomes 1/(4n(e^(ε/4) - 1)) - λ.
 
     Args:
         epsilon: ε, the privacy of the model. n: number of examples. strength: λ, above 0, the regularisation.
@@ -66,7 +66,7 @@ def model_log_density(w: Floats, x: Floats, y: Floats, *, strength: float, noise
     Each w is the minimiser for exactly one noise b(w). So the log-density is -ε'|b|/2 + ln det db/dw.
 
     Args:
-        w: (W, d) the models at which it is computed. x, y: (n, d) features in the unit ball and (n,) labels ±1.
+        w: (W, d) the models for which it is computed. x, y: (n, d) features in the unit ball and (n,) labels ±1.
         strength: λ + Δ, the given plus the additional regularisation. noise_epsilon: ε'; the noise b has a density
         proportional to e^(-ε'|b|/2).
     """

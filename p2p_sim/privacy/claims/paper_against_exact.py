@@ -1,4 +1,4 @@
-"""Tables of bounds of the learner's ε: the clustering paper's (Esfandiari et al.), exact, Gaussian, of a shuffler."""
+"""Tables of the learner's ε: bound of the clustering paper (Esfandiari et al.), exact, Gaussian limit, a shuffler."""
 
 import itertools
 import math

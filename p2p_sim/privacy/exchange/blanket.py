@@ -114,8 +114,8 @@ def _bounded_tail(v: int, users: int, rate: float, hit: float, trials: int) -> f
     """Upper bound of Pr[V >= v]. V is how many of `users` users have their label submitted.
 
     V is at most the number of submissions, which gives one bound. The other bound is Chernoff's. Let q be the
-    probability that a given user's label is submitted. The events of different users are negatively associated
-    (Dubhashi and Ranjan 1998). So E e^(sV) <= (1 - q + q e^s)^users for s >= 0, and any s gives a bound.
+    probability that a given user's label is submitted. These events are negatively associated for different
+    users (Dubhashi and Ranjan 1998). So E e^(sV) <= (1 - q + q e^s)^users for s >= 0, and any s gives a bound.
 
     Args:
         rate: probability that a submitter submits at all. hit: probability that a submitter submits the label of one
@@ -150,7 +150,7 @@ class Blanket:
         users: n, at least 1, the target among them.
         share: γ in [0, 1], the probability that another user's message belongs to the blanket.
         kinds: k, at least 2, perhaps a fraction. 1/k is the probability of either kind of evidence for a label.
-        keep, lose, rest: messages of the three kinds are worth keep, -lose and -rest; lose and rest are at least 0.
+        keep, lose, rest: a blanket message is worth keep, -lose or -rest; lose and rest are at least 0.
         growth: e^ε - 1, rounded down; keep, lose and rest are in units in which E Y = 1 - e^ε.
     """
 

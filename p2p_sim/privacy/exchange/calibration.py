@@ -69,8 +69,8 @@ def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterab
     """The least noise that suffices: the largest ε₀ of the noisy labels at which a privacy target is certified in every
     cluster.
 
-    The result has three significant digits. It is at least ε and at most max(ε, 100). Cluster sizes are tried in
-    ascending order. If the value found so far is not certified for a size, bisection lowers it. So the result is
+    The result is ε, or has three significant digits and is above ε. It is at most max(ε, 100). Cluster sizes are tried
+    in ascending order. If the value found so far is not certified for a size, bisection lowers it. So the result is
     certified for the last size that lowered it. Suppose that certification at one ε₀ implies certification at every
     smaller ε₀. Then the result is certified for all sizes. The result is the largest certified ε₀ only if every larger
     ε₀ misses the target.
@@ -153,7 +153,8 @@ def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) 
     bisection.
 
     `above` is the smaller number, where `goes_up` is true, and `below` the larger, where it is false. Each may instead
-    be an end, `low` or `high`, with more digits.
+    be an end, `low` or `high`, with more digits. Just above `low` and just below a power of ten, the search may skip
+    some numbers, the power included.
 
     Args:
         goes_up: whether the search goes on above a value; it must turn from true to false once. Without a call, it is

@@ -140,7 +140,7 @@ class DeltaEvaluator:
         s, log_tail = self.setting, -math.inf
         if self.change > NARROW or s.sources > SUMMED_IN_FULL or s.trials > TABULATED:
             # A truncated probability enters δ with a factor of up to e^ε₀, where ε₀ is the ε of the noisy label alone.
-            # At this limit each one changes δ by approximately e^-14 = 1e-6 of δ. The bounds include this change.
+            # With this `log_tail`, each one changes δ by approximately e^-14 = 1e-6 of δ. The bounds include this.
             log_tail = max(self.log_delta - 14.0 - local_epsilon(s.flip_prob), _LEAST_TAIL)
         return SubmissionCounts.of(
             s.trials, s.rate, s.sources, log_tail=log_tail, log_delta=self.log_delta, change=self.change

@@ -14,11 +14,11 @@ bit of a user who is not fetched multiplies φ by 1-α + αe^(iw) or α + (1-α)
 - 4α(1-α) sin²(w/2)). Hence |φ| <= E[r^U], where U is the number of users who are not fetched.
 
 Take a random set that holds each user independently with probability 1-r. Then r^U is the probability that all members
-of this set are fetched. For a fixed set of j users this probability is at most (1-q)^j, by induction over j: Let a
-further user not be fetched. Then each submission falls on the set with probability j/(S-1) in place of j/S, and the
-whole set is fetched with no smaller probability. Hence, given that the further user is fetched, this probability is no
-larger. So E[r^U] <= (1 - (1-r)q)^N <= exp(-N q (1-r)), and 1-r >= 2α(1-α) sin²(w/2). The largest of the h-1 terms has w
-= 2π/h.
+of this set are fetched. Let P_j be the probability that all members of a fixed set of j users are fetched. By induction
+over j, P_j is at most (1-q)^j: Suppose that a further user is not fetched. Then each submission falls on the set with
+probability j/(S-1) in place of j/S, and all members are fetched with a probability of at least P_j. Hence, if the
+further user is fetched, this probability is at most P_j. So E[r^U] <= (1 - (1-r)q)^N <= exp(-N q (1-r)), and 1-r >=
+2α(1-α) sin²(w/2). The largest of the h-1 terms has w = 2π/h.
 """
 
 import math
@@ -51,8 +51,8 @@ normalising changes little.
 _CELLS = 1_000_000
 """Approximately how many binomial probabilities are computed in one array."""
 _UNSCALED = 4.0
-"""A column of binomial probabilities is divided by its sum if the sum exceeds this number times the column's length.
-Otherwise the weights are divided by the sum. Underflow of the weights may grow by this factor.
+"""Columns of binomial probabilities are divided by their sums if the largest sum exceeds this number times a column's
+length. Otherwise the weights are divided by the sums. Underflow of the weights may grow by this factor.
 """
 _TOGETHER = 150_000
 """With fewer values than this, all t are computed in one array, whatever their windows. This affects only speed."""
