@@ -1,7 +1,8 @@
-"""Claims of the papers on LabelDP-Pro and PATE at reduced size: what they claim, what is measured here, and a verdict.
+"""Claims of the papers on LabelDP-Pro and PATE, tested at reduced size. Each claim has a measured difference and a
+verdict.
 
-Run as `python -m analysis.curators --data-dir DIR`; it takes approximately ten CPU minutes. If a run was stopped, the
-same command continues it.
+Run as `python -m analysis.curators --data-dir DIR`; it takes approximately ten CPU minutes. The same command continues
+a stopped run.
 """
 
 from pathlib import Path
@@ -18,7 +19,7 @@ PANELS = {"mnist": "50 components", "pixels": "pixels"}
 REDUCED = (
     'population={kind="digits",task="classes"}', 'clusters={kind="kmeans",count=4,min_size=36}', "replicates=2",
 )  # fmt: skip
-"""What a reduced study changes in each sweep: digits instead of MNIST, four clusters, and two replicates."""
+"""A reduced study changes each sweep: digits instead of MNIST, four clusters, and two replicates."""
 EPSILONS = (0.2, 0.5, 1.0, 2.0)
 PRINTED = {
     PRO: (0.929, 0.941, 0.943, 0.954),
@@ -26,19 +27,19 @@ PRINTED = {
     RESPONSE: (0.081, 0.104, 0.513, 0.967),
     ALIBI: (0.097, 0.825, 0.941, 0.966),
 }
-"""For each mechanism, the accuracies on MNIST that Table 5 of the LabelDP-Pro paper prints, one for each of
-`EPSILONS`."""
+"""For each mechanism and each of `EPSILONS`, the accuracy on MNIST that Table 5 of the LabelDP-Pro paper prints."""
 LEADS = ((PATE, ALIBI, 0.2),)
 """Claims without a printed difference, as (first, second, ε): at this ε the first mechanism is more accurate than the
-second. The paper on PATE says of CIFAR-10 that its PATE-FM (PATE with FixMatch as the training method) at ε = 0.18 is
-more accurate than ALIBI at ε = 1. Of the values of ε that are run here, 0.2 is nearest to 0.18."""
+second. On CIFAR-10, the PATE paper finds PATE-FM (PATE trained by FixMatch) at ε = 0.18 more accurate than ALIBI at ε =
+1. Of the values of ε that are run here, 0.2 is nearest to 0.18.
+"""
 HOLDS, FAILS, OPEN = "reproduced", "not reproduced", "undecided"
 
 
 def main(frame: Frame) -> list[Path]:
     """Runs mechanisms on MNIST, at reduced size, and checks claims of the papers on LabelDP-Pro and PATE. Each claim
-    says that one mechanism is more accurate than another at some ε. Returns the files of a figure of accuracy against
-    ε, of a table of its points, and of a table with a row and a verdict for each claim.
+    says that one mechanism is more accurate than another at some ε. Returns the files: a figure of accuracy against ε,
+    a table of its points, and a table of claims with verdicts.
 
     Args:
         frame: where the study runs and writes; a reduced study uses the data set of digits.
@@ -63,18 +64,18 @@ def main(frame: Frame) -> list[Path]:
 
 
 def judged(rows: pd.DataFrame) -> list[dict[str, object]]:
-    """A row for each claim that compares the accuracies of two mechanisms at an ε, with the measured difference.
+    """A row for each claim on the accuracies of two mechanisms at an ε, with the measured difference.
 
-    The column `claimed` has the printed difference of accuracies; it is empty where only a direction is claimed. The
+    The column `claimed` has the printed difference of accuracies; it is empty if only a direction is claimed. The
     column `difference` has the mean measured difference; in each replicate, both mechanisms have the same users. `low`
-    and `high` are the ends of its 95% interval. `verdict` says whether this interval has the claimed sign. rows: rows
-    of the sweep, one for each mechanism, ε and replicate.
+    and `high` are the ends of the difference's 95% interval. `verdict` says whether this interval has the claimed sign.
+    rows: rows of the sweep, one for each mechanism, ε and replicate.
     """
     error = rows.pivot_table(index=[EPSILON, "replicate"], columns="mechanism", values="error_rate")
     lines: list[dict[str, object]] = []
     for epsilon in error.index.unique(EPSILON):
         part = error.loc[epsilon]
-        # pairs of mechanisms, the leader first unless the printed difference of accuracies is negative
+        # the first mechanism is claimed to lead, unless the printed difference is negative
         pairs: list[tuple[str, str, float | None]] = [
             (first, second, None) for first, second, at in LEADS if at == epsilon
         ]
@@ -90,14 +91,14 @@ def judged(rows: pd.DataFrame) -> list[dict[str, object]]:
 
 
 def _compare(first: "pd.Series[float]", second: "pd.Series[float]", claimed: float | None) -> dict[str, object]:
-    """The mean difference of the accuracies of two mechanisms, with its interval and the verdict on the claim.
+    """The mean difference of two mechanisms' accuracies, with its interval and the verdict on the claim.
 
     Args:
-        first, second: error rates, by replicate. claimed: the printed difference of accuracies; None: only that the
-        first mechanism is more accurate.
+        first, second: error rates, by replicate. claimed: the printed difference of accuracies; None: the claim only
+        says that the first mechanism is more accurate.
     """
     gap = mean_interval(second - first)
-    # the interval times the claimed sign: above 0 the claim is reproduced, below 0 it is not
+    # multiply the interval by the claimed sign: above 0 the claim is reproduced, below 0 it is not
     ahead = 1.0 if claimed is None or claimed > 0 else -1.0
     low, high = sorted((ahead * gap.low, ahead * gap.high))
     verdict = HOLDS if low > 0 else FAILS if high < 0 else OPEN

@@ -1,9 +1,8 @@
 """Messages, arrival times and privacy of the exchange among up to 10⁹ users: `python -m analysis.internet_scale`.
 
-The study takes 3 CPU minutes. Runs with up to 10⁶ users are measured, and fits extrapolate the measured values. The
-exact laws of messages and arrival times, which need no fit, are computed for all these numbers of users. If the output
-folder has the counts that `analysis.internet_scale.beyond` made among 10⁸ users, they are compared with the fits and
-with the exact laws.
+The study takes 3 CPU minutes. Runs with up to 10⁶ users are measured, and fits extrapolate the measured values. Exact
+laws (distributions) of messages and arrival times need no fit, and are computed for all numbers of users. If the output
+folder has the counts of `analysis.internet_scale.beyond` among 10⁸ users, the study compares these, too.
 """
 
 import math
@@ -44,10 +43,11 @@ from p2p_sim.privacy import Floats
 
 NAME, SIZES, REPLICATES = "internet-scale", (1_000, 10_000, 100_000, 1_000_000), 30
 STUDIES = 2000
-"""The number of simulated studies, whose last arrivals are drawn from the exact law. They show how often a fit's
-interval contains the last arrival that is drawn for a larger number of users."""
+"""Number of simulated studies, with last arrivals drawn from the exact law. The studies show how often a fit's interval
+contains the last arrival among more users.
+"""
 BIG_HEADER = 4096
-"""Bytes of a submission besides its label, if every submission opens a connection of its own; this is an assumption."""
+"""Bytes of a submission besides its label, under an assumption: every submission opens a new connection."""
 DECADES = tuple(10**power for power in range(3, 10))
 LEVELS = (0.025, 0.975)
 BEYOND = "10⁸ users run"
@@ -58,18 +58,17 @@ CONSTANT = ("bytes_per_user", "learner_bytes_per_user", "arrived", *(f"p{100 * s
 def main(
     frame: Frame, sizes: Sequence[int] = SIZES, replicates: int = REPLICATES, studies: int = STUDIES
 ) -> list[Path]:
-    """Runs the exchange for several numbers n of users on each simulated network, extrapolates measured values to 10⁹
-    users by fits, and compares them with exact laws; returns the files written.
+    """Runs the exchange for several numbers n of users on each simulated network. Fits extrapolate measured values to
+    10⁹ users, and are compared with exact laws. Returns the files written.
 
     Args:
         frame: where the study runs and writes. sizes: values of n, ascending, multiples of 1,000. replicates: number of
-        replicates of each n. studies: number of studies drawn from the exact law. The fit is repeated in each of them,
-        to count how often its 95% interval contains a last arrival drawn for a larger n.
+        replicates of each n. studies: number of studies drawn from the exact law. Each study repeats the fit, and
+        checks whether the fit's 95% interval contains a last arrival for a larger n.
     """
-    run((next(iter(NETWORKS)), CLUSTER, 0))  # so that no measured time includes the costs of imports and caches
+    run((next(iter(NETWORKS)), CLUSTER, 0))  # this first run pays for imports and caches; its time is not measured
     tasks = [
-        # each n has its own replicate numbers; otherwise its first shards (groups of whole clusters) would be those of
-        # a smaller n
+        # each n has its own replicate numbers; otherwise its first clusters would equal the clusters of a smaller n
         (network, users, 1000 * (index + 1) + replicate)
         for network in NETWORKS
         for index, users in enumerate(sizes)
@@ -100,8 +99,8 @@ def main(
 
 
 def _network(network: str, rows: pd.DataFrame, laws: Laws, studies: int) -> Iterator[GrowthFigure]:
-    """Yields all values for one network: measured means, exact values, totals for 10⁹ users, predictions by fits to
-    runs, and how often the values of the largest runs lie within the intervals predicted from smaller runs.
+    """Yields all values for one network: measured means, exact values, totals for 10⁹ users, and predictions by fits.
+    Also yields how often values of the largest runs lie within the intervals predicted from smaller runs.
 
     Args:
         network: "plain" or "retries" (some messages are lost, and users repeat requests). rows: a row for each
@@ -113,7 +112,7 @@ def _network(network: str, rows: pd.DataFrame, laws: Laws, studies: int) -> Iter
     for size in (*(s for s in sizes if s not in DECADES), *DECADES):
         yield from _exact(network, laws, size)
     yield from _totals(network, laws)
-    # some fits use all sizes except the largest, which then tests them; other fits use all sizes
+    # some fits leave out the largest size, and are tested on it; other fits use all sizes
     for past in (sizes[:-1], sizes):
         every = (*sizes, *(size for size in DECADES if size > sizes[-1]))
         yield from _fits(network, rows[rows["users"].isin(past)], every, laws.late.arrival, studies)
@@ -144,12 +143,8 @@ def _beyond(counted: pd.DataFrame, laws: dict[str, Laws]) -> Iterator[GrowthFigu
 
 def _measured(network: str, rows: pd.DataFrame, laws: Laws) -> Iterator[GrowthFigure]:
     """Yields, for each number of users, the means over its replicates, with intervals. Also yields the share of
-    replicates in which the last submission arrived within the interval that holds 95% of last arrivals according to the
-    exact laws.
-
-    Args:
-        network: its name. rows: a row for each replicate on this network. laws: the exact law of one user with times
-        rounded down (which gives the interval's lower end) and with times rounded up (its upper end).
+    replicates in which the last submission arrived within its exact 95% interval. `laws`, with times rounded down and
+    up, give the interval.
     """
     figure = partial(GrowthFigure, "network", network)
     for size in sorted(rows["users"].unique().tolist()):
@@ -165,15 +160,13 @@ def _measured(network: str, rows: pd.DataFrame, laws: Laws) -> Iterator[GrowthFi
 
 
 def _exact(network: str, laws: Laws, users: int) -> Iterator[GrowthFigure]:
-    """Yields exact values for n users: bytes sent by a user, and bytes received by the learner for each user; the share
-    of submissions that arrive; quantiles of arrival times, and the last arrival; and when the last submission leaves
-    the learner's link, for three rates of this link. Each value is the middle between a lower and an upper bound. For
-    the last arrival and for the time when the last submission leaves the link, low and high are the ends of an interval
-    that holds 95% of replicates.
+    """Yields exact values for n users: bytes that a user sends, bytes that the learner receives for each user, and the
+    share of submissions that arrive. Further values are quantiles of arrival times, the last arrival, and the time when
+    the last submission leaves the learner's link. This link has three rates. Each value is the middle between a lower
+    and an upper bound. For the last two times, low and high enclose 95% of replicates.
 
     Args:
-        network: its name. laws: the exact law of one user (bytes sent, time of arrival), once with times rounded down
-        and once with times rounded up, which together enclose the truth. users: n.
+        laws: the exact law of one user, with times rounded down and with times rounded up. The truth lies between both.
     """
     early, late = laws.early.arrival, laws.late.arrival
     (low, high), figure = LEVELS, partial(GrowthFigure, "network", network)
@@ -196,13 +189,10 @@ def _exact(network: str, laws: Laws, users: int) -> Iterator[GrowthFigure]:
 
 
 def _totals(network: str, laws: Laws) -> Iterator[GrowthFigure]:
-    """Yields, for 10⁹ users together, how many gigabytes they send and how many the learner receives, how many
-    submissions never arrive, and how many arrive later than 99.9% of those that arrive. Also yields the time in seconds
-    until the learner's link has passed on all submissions, if each carries 4,096 bytes besides its label.
-
-    Args:
-        network: its name. laws: the exact law of one user (bytes that she sends, and when her submission arrives), once
-        with times rounded down and once with times rounded up; only the law with times rounded up is used.
+    """Yields totals for 10⁹ users: gigabytes that all users send, gigabytes that the learner receives, and submissions
+    that never arrive. Also yields how many submissions arrive later than the 99.9% quantile of arrivals. The last
+    values are times in seconds until the learner's link has passed on all submissions, if each carries 4,096 bytes
+    besides its label. Only the law with times rounded up is used.
     """
     sent, late = laws.late.bytes_per_user, laws.late.arrival
     totals = {
@@ -220,12 +210,12 @@ def _totals(network: str, laws: Laws) -> Iterator[GrowthFigure]:
 def _fits(
     network: str, past: pd.DataFrame, sizes: Sequence[int], arrival: GridLaw, studies: int
 ) -> Iterator[GrowthFigure]:
-    """Yields predictions by fits to runs, for each number n of users. For each n that is larger than in these runs, it
-    also yields how often the interval of such a fit holds the last arrival.
+    """Yields predictions by fits to runs, for each number n of users. If n is larger than in these runs, also yields
+    how often the interval of such a fit holds the last arrival.
 
     Args:
-        network: its name. past: rows of the runs to which fits are made. sizes: values of n. arrival: the exact law of
-        a submission's arrival. studies: number of studies drawn from this law, in each of which the fit is repeated.
+        past: rows of the runs to which fits are made. sizes: values of n. arrival: the exact law of a submission's
+        arrival. studies: number of studies drawn from this law; each study repeats the fit.
     """
     largest = int(past["users"].max())
     for size in sizes:
@@ -247,18 +237,16 @@ def _fits(
 
 
 def _fit(largest: int) -> str:
-    """The name that the table gives to a prediction by a fit to the runs with at most `largest` users, such as "fit up
-    to 1,000,000".
-    """
+    """The table's name for a fit to the runs with at most `largest` users, such as "fit up to 1,000,000"."""
     return f"fit up to {largest:,}"
 
 
 def _expected(past: pd.DataFrame, quantity: str, users: int) -> Estimate:
     """The predicted value of a quantity in one further run among `users` users, with its 95% prediction interval.
 
-    The expected values of averages and quantiles are assumed not to depend on the number n of users, and their
-    variances to be proportional to 1/n. The logarithm of the last arrival is assumed to be linear in the median of the
-    largest of n normal numbers, as if arrival times were log-normal.
+    The expected value of an average or a quantile is assumed to be the same for all numbers n of users. Its variance is
+    assumed to be proportional to 1/n. The logarithm of the last arrival is assumed to be linear in the median of the
+    largest of n normal numbers. Log-normal arrival times would have this property.
 
     Args:
         past: a row for each run, with its number of users in the column `users` and a column of the quantity. quantity:
@@ -272,8 +260,8 @@ def _expected(past: pd.DataFrame, quantity: str, users: int) -> Estimate:
 
 
 def _last(n: Floats, values: Floats, users: int) -> Estimate:
-    """The predicted last arrival among `users` users, with its 95% interval, from the last arrivals `values` in earlier
-    runs. n: the number of users of each run.
+    """The predicted last arrival among `users` users, with its 95% interval. n, values: users and last arrivals of past
+    runs.
     """
     terms = {size: [1.0, normal_score(size)] for size in {*n.tolist(), float(users)}}
     log = predict([terms[size] for size in n.tolist()], np.log(values), terms[float(users)])
@@ -284,12 +272,9 @@ def _last(n: Floats, values: Floats, users: int) -> Estimate:
 
 
 def _costs(rows: pd.DataFrame) -> Iterator[GrowthFigure]:
-    """Yields what the simulation costs on each network. These are the CPU seconds for each number of users; predictions
-    for more users, which assume a constant time per user; and the memory that the largest run needs, both shard by
-    shard (a part of the clusters at a time) and in one piece.
-
-    Args:
-        rows: one for each run, with the columns network, users and cpu_s.
+    """Yields what the simulation costs on each network: CPU seconds for each number of users, and memory of the largest
+    run. CPU seconds for more users are predicted from a constant time per user. Memory is measured shard by shard (a
+    part of the clusters at a time) and in one piece.
     """
     sizes = sorted(rows["users"].unique().tolist())
     for network, part in rows.groupby("network", sort=False):
@@ -326,7 +311,7 @@ TITLES = {"plain": "all at once, nothing lost", "retries": "1% loss, up to three
 
 
 def plot_network(table: pd.DataFrame, path: Path, rows: pd.DataFrame) -> None:
-    """Draws the last arrival on each network and the bytes sent, against the number of users; bands hold 95% of
+    """Draws the last arrival on each network, and the bytes sent, against the number of users. Bands hold 95% of
     replicates.
 
     Args:

@@ -1,9 +1,9 @@
-"""Figures 1 to 4 and Table 2 of the stacking paper (Yao et al. 2019), each method with the ε that it really has.
+"""Figures 1 to 4 and Table 2 of the stacking paper (Yao et al. 2019). Each method has the ε that it really has.
 
 Run as `python -m analysis.stacking --data-dir DIR`. The penalty λ of each method is chosen on public rows, or on
 simulated organisations, never on rows that are scored. In a replicate (one random repetition), all methods have the
-same split of the rows. A method has the same noise at every ε, except for its scale. So differences are taken in pairs,
-within a replicate.
+same split of the rows. A method has the same noise at every ε, except for its scale. So differences are taken within a
+replicate.
 """
 
 import platform
@@ -49,7 +49,7 @@ PENALTIES = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0)
 TUNING = 8
 """Replicates for each λ when λ is chosen."""
 TUNED_TARGETS = 5
-"""Number of targets (organisations that learn) among the simulated organisations on which λ is chosen."""
+"""Number of targets (organisations that learn) in the choice of λ on simulated organisations."""
 DRAWN = tuple(method for method in TRANSFER if method != "PLR-HTL")
 """The methods in the figure on transfer between organisations; the tables have all methods."""
 TITLES = {"branches": "a simulated main hospital and its branches", "heart": "UCI Heart, from Cleveland"}
@@ -58,9 +58,9 @@ Line = dict[str, object]
 
 
 def main(frame: Frame, replicates: int = 30) -> list[Path]:
-    """Runs the stacking paper's methods on its data. These methods combine private logistic regressions of groups of
-    features (PST-F), of parts of the rows (PST-S) or of other organisations (PST-H); single private logistic
-    regressions (PLR) are run too. Writes rows, manifest, tables and figures; returns the figures' files.
+    """Runs the stacking paper's methods on its data. The methods combine private logistic regressions: of groups of
+    features (PST-F), of parts of the rows (PST-S), or of other organisations (PST-H). Single private logistic
+    regressions (PLR) are run, too. Writes rows, manifest, tables and figures; returns the figures' files.
 
     Args:
         frame: where the study runs and writes. A reduced study (`frame.small`) takes simulated data and needs no data
@@ -109,15 +109,11 @@ def main(frame: Frame, replicates: int = 30) -> list[Path]:
 
 
 def _tune(frame: Frame, data: Benchmark) -> dict[str, dict[str, float]]:
-    """For each ε and method, the penalty λ (of the squared weights in logistic regression) that reaches the largest
-    mean AUC on public rows. The result is a dict from ε as a text, such as "0.5", to a dict from the method's name to
-    λ.
+    """For each ε and method, the penalty λ with the largest mean AUC on public rows. λ multiplies the squared weights
+    in logistic regression. The result maps ε as a text, such as "0.5", to a dict from the method's name to λ.
 
-    If fewer public rows than the usual 3,000 can be learned from, ε is enlarged. The product of ε and the number of
-    rows is then the same as usual.
-
-    Args:
-        frame: runs the replicates. data: has the public rows.
+    The methods usually learn from 3,000 rows. With fewer public rows, ε is enlarged: ε times the number of rows stays
+    equal.
     """
     enlarged = TRAIN / min(TRAIN, 2 * len(data.public[1]) // 3)
     points = [(method, epsilon, l2) for epsilon in EPSILONS for method in METHODS for l2 in PENALTIES]
@@ -129,12 +125,12 @@ def _tune(frame: Frame, data: Benchmark) -> dict[str, dict[str, float]]:
 
 
 def _tuning_auc(data: Benchmark, enlarged: float, point: tuple[str, float, float]) -> float:
-    """The mean AUC of a method over 8 replicates in which it learns from public rows and is tested on public rows. The
-    study chooses the penalty by this mean.
+    """The mean AUC of a method over 8 replicates. In each replicate it learns from public rows and is tested on public
+    rows.
 
     Args:
-        data: has the public rows. enlarged: factor by which ε is multiplied, to make up for fewer public than private
-        rows. point: the method, the ε that the study uses, and the penalty λ.
+        data: has the public rows. enlarged: factor of ε that makes up for having fewer public than private rows. point:
+        the method, the ε that the study uses, and the penalty λ.
     """
     method, epsilon, l2 = point
     total = 0.0
@@ -147,9 +143,8 @@ def _tuning_auc(data: Benchmark, enlarged: float, point: tuple[str, float, float
 
 def _benchmark_replicate(data: Benchmark, chosen: dict[str, dict[str, float]], replicate: int) -> list[Line]:
     """All results on one benchmark for one split of its rows into training and test rows (Figures 1 to 4 of the
-    stacking paper). There are results for all methods at several ε and without privacy. At ε = 1 there are also results
-    for several numbers of groups, for groups of more and less unequal importance, and for several combiners of models.
-    Each result has the study's name, the setting, the replicate, the test AUC and the true ε.
+    stacking paper). The methods are run at several ε and without privacy. At ε = 1 the number of groups, the inequality
+    of their importance, and the combiner of models also vary.
 
     Args:
         data: the benchmark. chosen: the penalties λ, by ε as a text, such as "0.5", and then by the method's name.
@@ -189,9 +184,9 @@ def _benchmark_replicate(data: Benchmark, chosen: dict[str, dict[str, float]], r
 def _transfer(
     organisations: OrganisationsData, seed: int, only: int | None, task: tuple[dict[str, float], int]
 ) -> list[Line]:
-    """The results of transfer between organisations (Table 2 of the stacking paper) for one draw of their rows, at
-    ε = 1. A source is an organisation that releases models; other organisations, the targets, learn from these models.
-    There is a result for each method and target, with the test AUC, ε, λ and the replicate.
+    """The results of transfer between organisations at ε = 1 (Table 2 of the stacking paper), for one draw of their
+    rows. A source is an organisation that releases models; other organisations, the targets, learn from these models.
+    Each method has a result for each target.
 
     Args:
         organisations: draws the rows. seed: root seed of the draw. only: number of targets that are used, from the
@@ -213,9 +208,8 @@ PAIRS = {
 
 
 def paired(table: pd.DataFrame) -> pd.DataFrame:
-    """Differences of AUC between fixed pairs of methods, taken within replicates, with 95% intervals (not corrected for
-    the number of intervals). There is a row for each pair at each ε and data set, and for transfer also at each target.
-    The pairs are, for example, PST-F(W) against PST-F(U), which differ in whether groups of features are weighted.
+    """Differences of AUC between the pairs of methods in `PAIRS`, taken within replicates. The 95% intervals are not
+    corrected for their number. There is a row for each pair, ε and data set; in transfer, also for each target.
 
     Args:
         table: one row for each point, method and replicate, with the columns study, data, organisation, epsilon,

@@ -1,8 +1,8 @@
 """The audit of any scenario: it chooses the attack that fits the scenario's mechanism and network.
 
-A view is all that the observer sees of a cluster. An exchange in small clusters is attacked view by view: the attack
-counts how often each view of the observer occurs in two worlds, both simulated by the event engine. The target, the
-first user of each cluster, holds label 0 in one world and 1 in the other; all else has the same law in both worlds.
+A view is all that the observer sees of a cluster. An exchange in small clusters is attacked view by view. The event
+engine simulates two worlds, and the attack counts how often each view occurs in each world. The target is the first
+user of each cluster. She holds label 0 in one world and 1 in the other; all else has the same law (distribution).
 """
 
 from collections.abc import Callable
@@ -67,15 +67,14 @@ ATTACKED: dict[type, Callable[[Replicate, int], OneRunAudit | ModelAudit]] = {
     ProtocolConfig: audit_protocol,
     Mechanism: audit_pooled,
 }
-"""For each Python class of mechanisms, the function that audits them. A mechanism is audited by the function of the
-first class in this order to which it belongs.
+"""The function that audits a Python class of mechanisms. If a mechanism belongs to several classes, the first counts.
 """
 
 
 def audit_at_own_size(case: Replicate, trials: int) -> OneRunAudit | ModelAudit:
     """The audit of what a scenario's mechanism releases about its own users, by the attack that fits the mechanism. The
-    result has lower bounds of ε and δ that the attack proves, beside the certified ones. It is a `ModelAudit` if the
-    mechanism trains a model by noisy gradient steps, else a `OneRunAudit`.
+    result has the lower bounds of ε and δ that the attack proves, and the certified bounds. The class of the result is
+    `ModelAudit` if the mechanism trains a model by noisy gradient steps, else `OneRunAudit`.
 
     Args:
         case: one replicate (random repetition) of a scenario, with its users. trials: the least number of targets
@@ -95,7 +94,7 @@ def audit_at_own_size(case: Replicate, trials: int) -> OneRunAudit | ModelAudit:
 LARGEST_CLUSTER = 30
 """Largest number of users of a cluster that is attacked view by view."""
 LARGEST_COPY = 1_000_000
-"""Largest number of users of a cluster whose copies are attacked."""
+"""Largest number of users of a cluster of which copies are attacked."""
 FEWEST_TRIALS, MOST_TRIALS = 1_000, 10_000_000
 
 
@@ -105,10 +104,10 @@ class Audit:
 
     scenario: the scenario's name. cluster_size, flip_prob, sampling_rate: n, α, θ. members: c, the number of users in
     the coalition; 0: the observer is the learner alone. lemma9: the ε that Lemma 9 of the clustering paper (Esfandiari
-    et al.) states for this observer at the result's δ, or why there is none. conditions: the conditions under which the
-    exact values hold. result: the result of the attack view by view. learned: the result of an attack on the same
-    cluster in one run, by a classifier that learns from all submissions and their times; None for a coalition, or if it
-    was left out.
+    et al.) states for this observer at the result's δ, or the reason for none. conditions: the conditions under which
+    the exact values hold. result: the result of the attack view by view. learned: the result of a second attack on the
+    same cluster, in one run. There a classifier learns from all submissions and their times. None: the observer is a
+    coalition, or the attack was left out.
     """
 
     scenario: str
@@ -138,34 +137,34 @@ def audit(
     data_dir: Path | None = None,
     learn: bool = True,
 ) -> Audit | RealisedAudit | CuratorAudit | OneRunAudit | ModelAudit:
-    """Attacks a scenario's mechanism and compares the result with what is certified.
+    """Attacks a scenario's mechanism and compares the result with the certified bounds.
 
-    A label exchange in clusters of at most 30 users is attacked view by view: on the event engine, the attack counts
-    how often each view of the observer occurs if a target's label is 0, and if it is 1. The result is an `Audit`; on a
-    network with faults, or with adversaries, it is a `RealisedAudit`. In larger clusters, and where users ask several
-    peers, the exchange is attacked in one run at its own size, on the scenario's engine; the result is a `OneRunAudit`.
-    For a curator who releases noisy label distributions of clusters, the attack counts how often a rare event occurs in
-    them; the result is a `CuratorAudit`. Every other mechanism has an attack in one run; the result is a `ModelAudit`
-    if it trains a model by noisy gradient steps, else a `OneRunAudit`.
+    - A label exchange in clusters of at most 30 users is attacked view by view, on the event engine. The attack counts
+      how often each view of the observer occurs for each label of a target. The result is an `Audit`. On a network with
+      faults or adversaries, the result is a `RealisedAudit`.
+    - In larger clusters, or if users ask several peers, the exchange is attacked in one run, with many targets at once.
+      This run has the exchange's own size and the scenario's engine. The result is a `OneRunAudit`.
+    - A curator may release noisy label distributions of clusters. The attack counts how often a rare event occurs in
+      the release. The result is a `CuratorAudit`.
+    - Any other mechanism is attacked in one run. The result is a `ModelAudit` for training by noisy gradient steps,
+      else a `OneRunAudit`.
 
     Args:
         scenario: has the mechanism, network, δ and seed, and the clusters unless `cluster_size` is set. Labels of an
-        exchange are binary.
-        observer: "learner" or "coalition" (passive users of the cluster, pooled with the learner).
-        members: c, number of users in the coalition, 1 to 5 and fewer than the cluster has; None: 1.
-        trials: number of clusters simulated in each of the two worlds (target's label 0 or 1), or number of targets in
-        one run; 1,000 to 10,000,000.
-        cluster_size: n: copies of one cluster of n users are attacked; 2 to 1,000,000 for an exchange, 2 to 200 for a
-        curator of label distributions; all other mechanisms need None. None: the scenario's own clusters; for an attack
-        view by view, copies of a cluster with the size of the smallest of them; for a curator of label distributions,
-        the size, of a few, at which the attack is expected to prove most.
-        epsilon: for clusters of at most 30 users, the ε at which δ is tested. It must be at least 0 and below the ε of
-        a single noisy label. None: of three values, the one at which the attack is expected to prove the largest share
-        of the exact δ; with faults or adversaries, a quarter of the ε that holds against the learner at δ = 1e-3
-        without them.
-        data_dir: where data files are; None: the environment variable P2P_SIM_DATA.
-        learn: whether clusters of at most 30 users are also attacked by a classifier that uses all submissions and
-        their times.
+        exchange are binary. observer: "learner" or "coalition" (passive users of the cluster, pooled with the learner).
+        members: c, number of users in the coalition, 1 to 5 and fewer than the cluster has; None: 1. trials: number of
+        clusters simulated in each of the two worlds (target's label 0 or 1), or number of targets in one run; 1,000 to
+        10,000,000.
+        cluster_size: n. Copies of one cluster of n users are attacked. n is 2 to 1,000,000 for an exchange, and 2 to
+        200 for a curator of label distributions. Other mechanisms need None. None: the scenario's own clusters. An
+        attack view by view then copies a cluster of the smallest size. The attack on a curator then takes the size, of
+        a few, at which it is expected to prove most.
+        epsilon: for clusters of at most 30 users, the ε at which δ is tested. The value must be at least 0 and below
+        the ε of a single noisy label. None: of three values, the ε at which the attack is expected to prove the largest
+        share of the exact δ. With faults or adversaries, None is a quarter of the learner's ε at δ = 1e-3 in an
+        exchange without faults and adversaries.
+        data_dir: where data files are; None: the environment variable P2P_SIM_DATA. learn: whether a classifier also
+        attacks clusters of at most 30 users, by all submissions and their times.
 
     Raises:
         InputError: an argument is out of its range or does not go with the mechanism, or there is no attack on the
@@ -204,10 +203,8 @@ def _audit_exchange(
     """Attacks a label exchange: view by view if its clusters are small and every user asks one peer, else in one run.
 
     Args:
-        scenario: has the mechanism, network, δ and seed. colluders: number of users in a coalition with the learner; 0:
-        the learner alone. trials: clusters in each of the two worlds, or targets in one run. cluster_size: n; None: the
-        scenario's own clusters. epsilon: ε at which δ is tested; None: it is chosen. data_dir: folder of data files.
-        learn: whether a classifier is a second attack on small clusters.
+        colluders: number of users in a coalition with the learner; 0: the learner alone. The other arguments are as in
+        `audit`.
     """
     if cluster_size is not None and not 2 <= cluster_size <= LARGEST_COPY:
         raise InputError(f"--cluster-size {cluster_size}: must lie in 2..{LARGEST_COPY}")
@@ -220,10 +217,10 @@ def _audit_exchange(
     # an attack in one run tests many ε, for the learner alone
     if colluders or epsilon is not None:
         raise InputError(
-            "--observer, --epsilon: with several peers an audit is the learner's, at many ε"
+            "--observer, --epsilon: an audit with several peers tests the learner alone, at many ε"
             if several
-            else "--observer, --epsilon: an audit of clusters above 30 users is the learner's, at many ε; leave them "
-            "out, or give --cluster-size 2..30"
+            else "--observer, --epsilon: an audit of clusters above 30 users tests the learner alone, at many ε; leave "
+            "them out, or give --cluster-size 2..30"
         )
     return audit_exchange(Replicate(scenario, 0, data_dir), trials, cluster_size)
 
@@ -238,23 +235,21 @@ def _audit_small(
     data_dir: Path | None,
     learn: bool,
 ) -> Audit | RealisedAudit:
-    """Attacks a label exchange in clusters of at most 30 users: it counts how often each view of the observer (what it
-    can see of a cluster) occurs if a target's label is 0, and if it is 1. Without faults of the network and without
-    adversaries, the result is an `Audit`, which compares with the exact bound. Otherwise it is a `RealisedAudit`, whose
-    certified bound depends on the networks as they turned out.
+    """Attacks a label exchange in clusters of at most 30 users. The attack counts how often each view (all that the
+    observer sees of a cluster) occurs in two worlds. A target's label is 0 in one world, and 1 in the other. Without
+    network faults and adversaries, the result is an `Audit`, which compares with the exact bound. Otherwise it is a
+    `RealisedAudit`, with a certified bound for what happened on the simulated networks.
 
     Args:
-        scenario: has the mechanism, network, δ and seed. size: n, the number of users of a cluster. colluders: number
-        of users in a coalition with the learner; 0: the learner alone. trials: clusters in each of the two worlds.
-        epsilon: ε at which δ is tested; None: it is chosen. data_dir: folder of data files. learn: whether a classifier
-        that uses all submissions and their times is a second attack; it needs a network without faults, and is not made
-        for a coalition.
+        size: n, the number of users of a cluster. colluders: number of users in a coalition with the learner; 0: the
+        learner alone. learn: whether a classifier is a second attack, if the network has no faults and there is no
+        coalition. The other arguments are as in `audit`.
     """
     if colluders >= size:
         raise InputError(f"--members {colluders}: must be below the cluster size, {size}; the target is no member")
     if not scenario.network.ideal or scenario.adversaries != NOBODY:
         if colluders:
-            raise InputError('--observer "coalition": known for networks without faults and adversaries only')
+            raise InputError('--observer "coalition": needs a network without faults and adversaries')
         return audit_realised(scenario, size, trials, epsilon, data_dir=data_dir)
     delta, sizes = scenario.privacy.delta, np.array([size], dtype=np.int64)
     mechanism = exchange_of(scenario.mechanism.deployed(Setup(sizes, 2, delta)), "an audit")
@@ -262,13 +257,13 @@ def _audit_small(
     largest = min(local_epsilon(alpha), LARGEST_EPSILON)
     if epsilon is not None and not 0.0 <= epsilon < largest:
         raise InputError(f"--epsilon {epsilon:g}: must be at least 0 and below {largest:.4g}")
-    # What the observer may see, and the attack on it.
+    # what the observer may see, and the attack on it
     exchange = LabelExchange(size, alpha, theta)
     views: Views = CoalitionViews(size, alpha, theta, colluders) if colluders else LearnerViews(exchange)
     attack = plan(views, delta, trials, epsilon)
     with one_thread():
         counts = run_worlds(attack, mechanism, Replicate(scenario, 0, data_dir))
-    # A second attack on the same cluster, in one run: it uses all submissions and their times.
+    # the second attack on the same cluster, in one run, uses all submissions and their times
     learned = None
     if learn and not colluders:
         events = Replicate(scenario.model_copy(update={"engine": "events"}), 0, data_dir)
@@ -287,7 +282,7 @@ def _audit_small(
 
 
 def _colluders(observer: str, members: int | None) -> int:
-    """c, how many members the observer "coalition" has; 0 for the learner alone."""
+    """c, the number of members of the observer "coalition"; 0 for the learner alone."""
     if observer not in ("learner", "coalition"):
         raise InputError(f'--observer "{observer}": must be learner or coalition')
     if observer == "learner" and members is not None:

@@ -1,4 +1,4 @@
-"""Checks of plug-ins: of values that methods return, of arguments that methods take, and of class attributes."""
+"""Checks of plug-ins: of the values that methods return, of methods' arguments, and of class attributes."""
 
 import inspect
 from collections.abc import Callable
@@ -15,15 +15,15 @@ def require(method: str, right: bool, wanted: str) -> None:
     """Raise InputError unless the result of a plug-in's method is right.
 
     Args:
-        method: the beginning of the message, which names the plug-in and the method. right: whether the result is
-        right. wanted: the end of the message, which says what the result must be.
+        method: the beginning of the message: the plug-in and the method. right: whether the result is right. wanted:
+        the end of the message: what the result must be.
     """
     if not right:
         raise InputError(f"{method}{wanted}")
 
 
 def is_array(value: Any, kinds: str, shape: tuple[int | None, ...]) -> bool:
-    """Whether a value is a NumPy array with this shape and one of these kinds of numbers.
+    """Whether a value is a NumPy array of this shape with one of these kinds of numbers.
 
     Args:
         kinds: letters of `numpy.dtype.kind`, such as "iu" for whole numbers.
@@ -35,7 +35,7 @@ def is_array(value: Any, kinds: str, shape: tuple[int | None, ...]) -> bool:
 
 
 def described(value: Any) -> str:
-    """The text that stands for a value in messages: an array's type and shape, or else the value's class."""
+    """The words for a value in messages: the type and shape of an array, or the class of another value."""
     return f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
 
 
@@ -50,8 +50,8 @@ def is_whole(value: Any, below: int) -> bool:
 
 
 def wrong_attribute(derived: type, base: type) -> str:
-    """The part of a message that names the first class attribute whose value is not of the type that the base class
-    declares; empty if there is none.
+    """The error for the first class attribute with a wrong type; empty if there is none. The base class declares the
+    types.
 
     >>> from typing import Literal
     >>> class Base:
@@ -74,9 +74,9 @@ def wrong_attribute(derived: type, base: type) -> str:
 
 
 def misfit(derived: type, base: type) -> str:
-    """The part of a message that names the first wrong public method of a class; empty if no method is wrong. A method
-    is wrong if it does not take the arguments of the base class's method, or if its name is nearly that of a base
-    class's method and so probably misspelt.
+    """The error for the first wrong public method of a class; empty if no method is wrong. A method must take the
+    arguments of the base class's method. A name close to the name of a base class's method is probably misspelt, and so
+    is wrong.
 
     >>> class Base:
     ...     def fit(self, features, weights): ...
@@ -89,7 +89,7 @@ def misfit(derived: type, base: type) -> str:
     >>> misfit(Misspelt, Base)
     'fits is no method that is called: is it meant to be fit?'
     """
-    # names of the bases' methods that the class does not override; the class may have misspelt one of these names
+    # methods of the base classes that the class does not override; it may have misspelt one of these names
     defined = {*vars(derived), *dir(BaseModel)}
     inherited = [name for cls in (*derived.__mro__[1:], base) for name in dir(cls) if name not in defined]
     for name, method in inspect.getmembers_static(derived, inspect.isfunction):
@@ -103,8 +103,8 @@ def misfit(derived: type, base: type) -> str:
 
 
 def _wrong_arguments(name: str, method: Callable[..., Any], of_base: Any) -> str:
-    """The part of a message that says which arguments a method must take. It is empty if the method takes those of the
-    base class's method, and for a private method or one without such a method in a base class.
+    """The error that says which arguments a method must take; empty if it takes the arguments of the base class's
+    method. Private methods, and methods that no base class has, get no error.
 
     Args:
         of_base: what the base class defines under this name; `method` itself if it defines nothing.

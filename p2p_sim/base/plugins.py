@@ -1,4 +1,4 @@
-"""Plug-ins: kinds of mechanisms, protocols, learners and the like, which other packages add by entry points."""
+"""Plug-ins: further kinds of mechanisms, protocols, learners and the like, which other packages add by entry points."""
 
 import importlib.metadata
 import inspect
@@ -27,11 +27,11 @@ MECHANISMS, OVERLAYS = "p2p_sim.mechanisms", "p2p_sim.overlays"
 LEARNERS, POPULATIONS, FAULTS = "p2p_sim.learners", "p2p_sim.populations", "p2p_sim.faults"
 PROTOCOLS = "p2p_sim.protocols"
 GROUPS = (MECHANISMS, PROTOCOLS, OVERLAYS, LEARNERS, POPULATIONS, FAULTS)
-"""The groups of entry points in which packages offer kinds; a protocol is a kind of mechanism."""
+"""The groups of entry points in which packages offer kinds. A protocol is a kind of mechanism."""
 _OTHER = "plug-in"
-"""In a union of configuration classes, the one tag that the kinds of all plug-ins share."""
+"""The one tag that all plug-ins' kinds share in a union of configuration classes."""
 _CODE: WeakKeyDictionary[type, str] = WeakKeyDictionary()
-"""For each class of a plug-in, the digest of the package's code, taken when the class was loaded."""
+"""For each class of a plug-in, the digest of the package's code when the class was loaded."""
 
 
 C = TypeVar("C", bound=Config)
@@ -43,7 +43,7 @@ class PlugInError(Exception):
 
 @dataclass(frozen=True)
 class Offer:
-    """An installed package's offer of one kind of mechanism, learner or the like: an entry point that names a class."""
+    """One kind of mechanism, learner or the like that an installed package offers. The entry point names a class."""
 
     package: str
     version: str
@@ -70,7 +70,7 @@ class Offer:
         return checked
 
     def code(self) -> str:
-        """The digest of the package's code as it lies on disk now."""
+        """The digest of the package's code as it is on disk now."""
         distribution = self.entry.dist
         entries = (self.entry,) if distribution is None else distribution.entry_points
         modules = {entry.module for entry in entries if entry.group in GROUPS}
@@ -80,7 +80,7 @@ class Offer:
             raise PlugInError(f"plug-in {self}: its code cannot be read ({fault})") from None
 
     def code_of(self, config: type) -> str:
-        """The digest of the package's code when its class `config` was loaded; later changes on disk do not matter."""
+        """The digest of the package's code when the class `config` was loaded. Later changes on disk do not matter."""
         if config not in _CODE:
             _CODE[config] = self.code()
         return _CODE[config]
@@ -88,7 +88,7 @@ class Offer:
 
 @cache
 def offers(group: str) -> dict[str, tuple[Offer, ...]]:
-    """The offers of installed packages to a group of entry points, by kind; nothing is imported."""
+    """The offers of installed packages to a group of entry points, by kind. Nothing is imported."""
     unsorted = list[Offer]()
     for name in (MECHANISMS, PROTOCOLS) if group == MECHANISMS else (group,):
         for entry in importlib.metadata.entry_points(group=name):
@@ -104,9 +104,7 @@ def packages() -> dict[str, str]:
 
 
 def codes() -> dict[str, str]:
-    """For every installed package that offers a kind, by the package's name: the digest of its code as it lies on disk
-    now.
-    """
+    """The digest of the code on disk now, for every installed package that offers a kind, by the package's name."""
     return {name: offer.code() for name, offer in {offer.package: offer for offer in offers_of_all()}.items()}
 
 
@@ -116,14 +114,13 @@ def offers_of_all() -> list[Offer]:
 
 
 def offer_of(group: str, kind: str) -> Offer | None:
-    """The first offer of a kind by a plug-in, in one group of entry points; None for the simulator's own kinds."""
+    """The first offer of a kind by a plug-in, in one group of entry points. None: no plug-in offers this kind."""
     return next(iter(offers(group).get(kind, ())), None)
 
 
 def maker_of(thing: object) -> Offer | None:
-    """The plug-in package that defines an object's class, as an offer: an entry point by which this package offers a
-    kind of mechanism, learner or the like. If the package has several entry points, the first is returned, which need
-    not be that of the object's class. None for p2p-sim's own classes and for classes of packages without such offers.
+    """The first offer of the plug-in package that defines an object's class, perhaps an offer of another class. None:
+    the class belongs to p2p-sim, or to a package without offers.
     """
     package = type(thing).__module__.partition(".")[0]
     if package == "p2p_sim":
@@ -145,9 +142,7 @@ def method_of(offer: Offer | None, owner: object, method: str) -> str:
 
 
 def kinds_of(config: type[Config]) -> tuple[Any, ...]:
-    """The values that a configuration class allows for the key `kind` by the annotation `Literal[...]`; empty if it has
-    no such annotation.
-    """
+    """The values that a configuration class allows for the key `kind`, by `Literal[...]`; empty if there is none."""
     return get_args(config.model_fields["kind"].annotation)
 
 
@@ -156,13 +151,12 @@ def checked_kind(named: str, config: Any, base: type[C], kind: str) -> type[C]:
     by which scenarios choose the class.
 
     Args:
-        named: words that name the class, put first in each error message. config: what is checked; it may be
-        anything. base: the class from which `config` must derive. kind: the only value that the annotation of its key
-        `kind` may allow.
+        named: words for the class, put first in each error message. config: what is checked; it may be anything. base:
+        the class from which `config` must derive. kind: the only value that the class may allow for its key `kind`.
 
     Raises:
-        PlugInError: `config` is no class derived from `base`, has another kind, leaves an abstract method undefined, or
-        has a member that does not fit that of the base class, such as a method with other arguments.
+        PlugInError: `config` is no class derived from `base`, has another kind, or leaves an abstract method undefined.
+        Or a method does not take the arguments of the base class's method, or is probably misspelt.
     """
     if not (isinstance(config, type) and issubclass(config, base)):
         raise PlugInError(f"{named} must be a class derived from {base.__module__}.{base.__qualname__}")
@@ -180,7 +174,7 @@ def checked_kind(named: str, config: Any, base: type[C], kind: str) -> type[C]:
 
 @cache
 def kinds_within(package: str, base: type[C]) -> dict[str, type[C]]:
-    """The configuration classes that the modules of a package define and that have a kind, by kind.
+    """The configuration classes that the modules of a package define, by kind. A class without a kind is left out.
 
     base: the class from which they derive.
 
@@ -203,11 +197,12 @@ class PlugIns:
     """The annotation that adds plug-ins' kinds to a union of configuration classes. The key `kind` chooses a class of
     the union.
 
-    A plug-in is imported when a scenario uses its kind, or when the JSON Schema is made. An unusable plug-in makes only
-    its own kind an error.
+    A plug-in is imported when a scenario uses its kind, or when the JSON Schema is made. An unusable plug-in is an
+    error only for its own kind.
 
-    group: the group of entry points, whose names are kinds. base: the class from which plug-ins' classes must derive.
-    package: the package whose modules define p2p-sim's own kinds; if empty, the union lists p2p-sim's own classes.
+    group: the group of entry points; an entry point's name is a kind. base: the class from which plug-ins' classes must
+    derive. package: the package whose modules define p2p-sim's own kinds; if empty, the union lists p2p-sim's own
+    classes.
     """
 
     group: str
@@ -215,7 +210,7 @@ class PlugIns:
     package: str = ""
 
     def find(self, kind: str, own: Iterable[str]) -> type[Config] | None:
-        """The class that a plug-in offers for a kind; None if no plug-in offers the kind.
+        """The class that a plug-in offers for a kind; None: no plug-in offers the kind.
 
         own: p2p-sim's own kinds in the union, which no plug-in may offer.
 
@@ -232,10 +227,9 @@ class PlugIns:
         return makers[0].load(self.base) if makers else None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """The pydantic schema by which a value is checked against one of several configuration classes, chosen by its
-        key `kind`. Each of p2p-sim's own kinds has a schema of its own. All other kinds share one schema. Whenever the
-        shared schema checks a value, it looks for an installed plug-in of the value's kind, so that plug-ins are
-        imported only when they are used.
+        """The pydantic schema that checks a value by the configuration class of its `kind`. Each of p2p-sim's own kinds
+        has a separate schema. All other kinds share one schema. The shared schema looks for an installed plug-in only
+        when it checks a value. So a plug-in is imported only when it is used.
 
         Args:
             source: the annotated union of p2p-sim's own classes, or their base class. handler: makes the schema of a
@@ -243,7 +237,7 @@ class PlugIns:
         """
         configs = self.own(source)
         choices: dict[Any, CoreSchema] = {kind: handler.generate_schema(config) for kind, config in configs.items()}
-        own = tuple(choices)  # no dictionary: a kind in a file may be a list, which cannot be hashed
+        own = tuple(choices)  # a tuple: a kind in a file may be a list, which cannot be hashed
 
         def tag(value: Any) -> str | None:
             kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", "")
@@ -317,19 +311,18 @@ def member(union: Any, kind: str) -> type[Config] | None:
 
 
 DEBUG = "P2P_SIM_DEBUG"
-"""The environment variable that makes the command line show the whole traceback of a plug-in's exception."""
+"""If this environment variable is set, the command line shows the whole traceback of a plug-in's exception."""
 
 
 def plug_in_fault(fault: BaseException) -> str | None:
-    """A line that names the plug-in that raised an exception, its method and the exception; None if no plug-in was
-    running.
+    """A line that names a plug-in, its method, and the exception that the plug-in raised; None: no plug-in was running.
 
-    The method is the one that the simulator called. The line number in the message is that of the traceback's last
-    frame in a plug-in's package.
+    The method is the one that the simulator called. The line number belongs to the last frame of the traceback that ran
+    a plug-in's code.
     """
     modules = {offer.entry.module.partition(".")[0]: offer for offer in offers_of_all()}
     frames = [(frame, line) for frame, line in traceback.walk_tb(fault.__traceback__) if _top(frame) in modules]
-    if not frames:  # SimPy raises a copy of an exception, whose cause is the exception itself
+    if not frames:  # SimPy raises a copy of an exception; the copy's cause is the exception itself
         return plug_in_fault(fault.__cause__) if fault.__cause__ is not None else None
     called, (last, line) = frames[0][0], frames[-1]
     message = " ".join(traceback.format_exception_only(fault)[-1].split())
@@ -339,9 +332,8 @@ def plug_in_fault(fault: BaseException) -> str | None:
 
 
 def plug_in_failure(fault: BaseException) -> str | None:
-    """A line that names the plug-in that raised an exception, its method and the exception, and says how to see the
-    whole traceback. None if no plug-in was running, or if the environment variable P2P_SIM_DEBUG is set: the traceback
-    is then shown.
+    """The line of `plug_in_fault`, with words on how to see the whole traceback. None: no plug-in was running, or the
+    environment variable P2P_SIM_DEBUG is set. If it is set, the traceback itself is shown.
     """
     if os.environ.get(DEBUG) or (text := plug_in_fault(fault)) is None:
         return None

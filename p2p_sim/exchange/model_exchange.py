@@ -1,10 +1,10 @@
 """Requests for released models between organisations, and the replies, over the simulated network.
 
-The messages of one pair of organisations do not depend on those of another pair. Times and losses are therefore
-computed for all pairs at once; a simulation with one event for each message (`tests/reference/plain_models.py`) gives
-equal results. Each travel time, loss and copy has random numbers of its own. They are found by an address: the leg
-(request or reply), the attempt, the number of the copy, and the pair. A model is released once: an organisation that
-asks again, or gets a duplicate, gets the same model.
+The messages of different pairs of organisations do not depend on each other. So times and losses are computed for all
+pairs at once. A simulation with one event for each message (`tests/reference/plain_models.py`) gives equal results.
+Each travel time, loss and copy has its own random numbers, found by an address. The address is the leg (request or
+reply), the attempt, the number of the copy, and the pair. An organisation that asks again, or gets a duplicate, gets
+the same model.
 """
 
 from collections.abc import Callable
@@ -26,8 +26,7 @@ Organisations = NDArray[np.int64]
 Pairs = NDArray[np.intp]
 
 MOST_PAIRS = 250_000
-"""Largest number of pairs (asker, owner). The number is limited, since a row of results lists all organisations to
-which each model was shown."""
+"""Largest number of pairs (asker, owner). A row of results lists, for each model, all organisations that saw it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +51,7 @@ class Delivered:
 
 
 class AskingPairs(NamedTuple):
-    """Pairs of organisations. asker, owner: (m,) the organisation that asks, and the one that owns the model, numbered
-    from 0.
-    """
+    """Pairs of organisations, numbered from 0. asker, owner: (m,) who asks for the model, and who owns it."""
 
     asker: Organisations
     owner: Organisations
@@ -68,8 +65,8 @@ class Deliveries(NamedTuple):
 
 
 def neighbours(network: Network, organisations: int) -> AskingPairs:
-    """All pairs (asker, owner) of different organisations that may ask each other: the pairs of neighbours on the
-    network's overlay, or all pairs if there is no overlay. organisations: their number.
+    """All pairs (asker, owner) of different organisations that may ask each other. These are the neighbours on the
+    network's overlay or, without an overlay, all pairs. organisations: how many organisations there are.
 
     Raises:
         InputError: there are more than 250,000 pairs.
@@ -90,10 +87,8 @@ def exchange_models(
     network: Network, asker: Organisations, owner: Organisations, payload_bytes: NDArray[np.int64], record: bool = False
 ) -> Delivered:
     """The results of m requests over the simulated network. In each request one organisation asks another organisation
-    for its released model. The results tell when each model arrived in time for its request, if ever, and whether
-    it arrived by the deadline; which organisations were offline; and how many messages there were. An asker sends its
-    request once it is online, and repeats it after a time-out if the network's setting `on_timeout` allows more
-    attempts.
+    for a released model. An asker sends the request once it is online. After a time-out it asks again if the network's
+    setting `on_timeout` allows more attempts.
 
     Args:
         network: the network, already drawn for N organisations that form one cluster. asker: (m,) who asks. owner: (m,)
@@ -134,8 +129,8 @@ class _ModelRun:
         self.copies = 2 if "duplicated" in self.faults.effects else 1
 
     def ask(self) -> None:
-        """Send the requests, attempt by attempt. A pair sends no further request once its asker has the model or has
-        left for good, or the deadline has passed.
+        """Send the requests, attempt by attempt. A pair stops once its asker has the model or has left for good, or
+        once the deadline has passed.
         """
         c, count = self.config, self.offline.size
         everybody = np.arange(count)
@@ -143,7 +138,7 @@ class _ModelRun:
         self.offline |= np.isinf(start)
         self.ledger.event(start[np.isfinite(start)])
         sent, end = start[self.asker], np.inf if c.deadline_s is None else c.deadline_s
-        # `sent` has (m,) the time at which each pair's next request is due, inf if the asker never comes online again
+        # `sent`: (m,) the time at which each pair's next request is due; inf: the asker never comes online again
         for attempt in range(c.on_timeout.attempts):
             pairs = np.flatnonzero(np.isinf(self.arrival) & np.isfinite(sent) & (sent <= end))
             self.ledger.counts["fetches"] += pairs.size
@@ -161,8 +156,7 @@ class _ModelRun:
             self.ledger.counts["departed"] += int(np.count_nonzero(np.isinf(sent[open_])))
 
     def _attempt(self, pairs: Pairs, sent: Floats, attempt: int) -> None:
-        """Send one request for each of p pairs of an asking organisation and an owner of a model, and note the models
-        that come back.
+        """Send one request for each of p pairs (asker, owner), and note the models that come back.
 
         Args:
             pairs: (p,) indices of the pairs. sent: (p,) times of sending, seconds. attempt: number of the pair's
@@ -185,14 +179,13 @@ class _ModelRun:
                 self.arrival[got] = np.minimum(self.arrival[got], np.where(late, np.inf, back))
 
     def _travels(self, kind: int, pairs: Pairs, times: Floats, attempt: int, copy: int) -> Deliveries:
-        """Send one message for each of p pairs of organisations. The result has the d messages that are delivered: the
-        index of each message's pair, (d,), and its time of delivery in seconds, (d,). Messages that are lost, or whose
-        receiver is offline, are counted and left out.
+        """Send one message for each of p pairs, and return the d messages that are delivered. Messages that are lost,
+        or find their receiver offline, are only counted.
 
         Args:
-            kind: REQUEST (asker to owner) or REPLY (owner to asker). pairs: (p,) indices of the pairs. times: (p,) of
-            sending, seconds. attempt: number of the request, from 0. copy: number of the copy: an odd number is the
-            network's duplicate of the number before it, which exists for some pairs only. Requests have the numbers 0
+            kind: REQUEST (from the asker) or REPLY (from the owner). pairs: (p,) indices of the pairs. times: (p,) of
+            sending, seconds. attempt: number of the request, from 0. copy: number of the copy. An odd number is the
+            network's duplicate of the number before it; only some pairs have a duplicate. Requests have the numbers 0
             and 1. Replies to the request have 0 and 1, and replies to the request's duplicate have 2 and 3.
         """
         c, counts, leg = self.config, self.ledger.counts, "request" if kind == REQUEST else "reply"
@@ -208,7 +201,7 @@ class _ModelRun:
         counts["messages_duplicated" if copy % 2 else "messages_sent"] += pairs.size
         counts["bytes_sent"] += 0 if copy % 2 else int(sizes.sum())
         times = self._time_arrivals(messages, pairs, sizes)
-        # a message reaches its receiver unless it is lost; it is delivered if the receiver is online then
+        # a message is delivered if it is not lost and the receiver is then online
         survives = self.faults.survives(messages)
         comes = np.ones(pairs.size, dtype=np.bool_) if survives is None else survives
         arrives = comes
@@ -236,24 +229,20 @@ class _ModelRun:
         return times
 
     def _next_online(self, organisations: Organisations, times: Floats) -> Floats:
-        """For each organisation, the given time itself if the organisation is online then, else the time at which it
-        comes back, in seconds; infinity if it never does.
-        """
+        """The first time from the given time on at which each organisation is online, in seconds; infinity: never."""
         return times if self.availability is None else self.availability.next_online(organisations, times)
 
     def _draw(self, address: str, attempt: int) -> Callable[[str], Uniforms]:
-        """A function that takes a purpose such as "latency" and returns the random numbers of certain messages, which
-        are looked up by pair of organisations.
+        """A function from a purpose, such as "latency", to the random numbers of certain messages, by pair of
+        organisations.
 
         Args:
-            address: which messages: kind and number of the copy, such as "1-0". attempt: number of the request,
-            from 0.
+            address: which messages: kind and number of the copy, such as "1-0". attempt: number of the request, from 0.
         """
         return lambda purpose: self.network.streams.uniforms(f"models-{purpose}-{address}", 0, attempt)
 
     def _who(self, ends: Organisations, pairs: Pairs) -> NDArray[np.int32]:
-        """The organisations at one end of each of p pairs, (p,), as integers of 32 bits, the type in which messages are
-        recorded.
+        """The organisations at one end of each of p pairs, (p,), as the 32-bit integers of recorded messages.
 
         Args:
             ends: (m,) the asker of each of all m pairs, or the owner of each. pairs: (p,) indices of the chosen pairs.

@@ -1,6 +1,6 @@
-"""The table of runs: the settings, progress and figures (numbers such as accuracy and ε) of each results directory.
+"""The table of runs: settings, progress and figures (such as accuracy and ε) of each results directory.
 
-A directory is read when it is new or when one of its files has changed. Only lines added to its file of rows are read.
+A directory is read if it is new or one of its files has changed. Only lines added to the file of rows are read.
 """
 
 import hashlib
@@ -30,21 +30,20 @@ ABOUT = {
 }
 """The meaning of each figure, in words."""
 MOST_KEYS, MOST_READ = 60, 500_000
-"""Largest number of scenario keys that are offered as columns, and largest number of result rows held in memory."""
+"""Largest number of scenario keys that are offered as columns, and largest number of result rows in memory."""
 Stamp = tuple[tuple[int, int, int], ...]
 Cell = tuple[str, float | str]
-"""A text to show, and the number or text by which the browser sorts and compares the cell."""
+"""A text to show, and the number or text by which the browser sorts."""
 
 
 @dataclass
 class _ListedRun:
     """The line of one directory in the table.
 
-    stamp: the state of the directory's files when they were read. fault: the reason why they could not be read, else
-    empty. settings: the scenario's values by key. total: number of rows that the finished sweep will have. failed:
-    number of replicates that failed. count: number of rows that were read. sums: for each column of MEASURED, the sum
-    of its values in these rows. worst: the largest ε in these rows. lines: reader of the lines that are added to the
-    file of rows.
+    stamp: the state of the directory's files when they were read. fault: why the files could not be read, else empty.
+    settings: the scenario's values by key. total: number of rows that the finished sweep will have. failed: number of
+    failed replicates. count: number of rows that were read. sums: for each column of MEASURED, the sum over these rows.
+    worst: the largest ε in these rows. lines: reads the lines that are added to the file of rows.
     """
 
     stamp: Stamp = ()
@@ -74,11 +73,8 @@ class _ListedRun:
             self._add(row, path)
 
     def _add(self, row: Mapping[str, Any], path: Path) -> None:
-        """Count one result row: add its error rates and excess risk (the columns in MEASURED; NaN if missing) to the
-        sums, and keep its ε if it is the largest. A row without ε counts as ε = ∞.
-
-        Args:
-            path: the directory, for error messages.
+        """Count one result row: add the columns in MEASURED to the sums (NaN if missing), and keep the largest ε. A row
+        without ε counts as ε = ∞. `path` is the directory, for error messages.
         """
         self.count += 1
         try:
@@ -93,8 +89,8 @@ class _ListedRun:
     def figures(self) -> dict[str, Cell]:
         """The figures of the directory's line in the table, by name: a text to show, and a number to sort by.
 
-        They are the means of accuracy and excess risk over the directory's rows, and the largest ε. Unknown figures are
-        left out. The result is empty if the directory has no rows or is damaged.
+        Accuracy and excess risk are means over the directory's rows; ε is the largest. Unknown figures are left out.
+        The result is empty if the directory has no rows or is damaged.
         """
         if not self.count or self.fault:
             return {}
@@ -110,7 +106,7 @@ class _ListedRun:
 
 
 class RunsTable:
-    """The table of all results directories that may be read. Results that were read are kept in memory."""
+    """The table of all results directories that may be read. Results that were read stay in memory."""
 
     def __init__(self, directories: ReadableDirectories) -> None:
         self._directories = directories
@@ -118,8 +114,8 @@ class RunsTable:
         self._results: OrderedDict[Path, tuple[Stamp, Results]] = OrderedDict()
 
     def results(self, directory: ReadableDirectory) -> Results:
-        """The results in a directory; they are read again only if its files have changed. The most recently used
-        results stay in memory, up to 500,000 rows in all.
+        """The results in a directory, read again if the directory's files have changed. The latest results stay in
+        memory. Earlier results stay, too, while there are at most 500,000 rows in all.
 
         Raises:
             InputError: the results cannot be read.
@@ -134,18 +130,18 @@ class RunsTable:
         return held[1]
 
     def table(self, since: str = "") -> dict[str, Any]:
-        """All runs that the explorer may read, as the browser's table shows them. If nothing has changed, only the
-        version of the table is returned.
+        """The table of all runs that the explorer may read. If nothing has changed, only the version of the table is
+        returned.
 
         Args:
             since: the version of the table that the browser already shows; empty: it shows none.
 
         Returns:
-            version: a hash that changes whenever a directory's files or state change; if it equals `since`, there is no
-            other entry. columns: key, name and meaning of each column; first figures such as accuracy and ε, then
-            scenario keys whose values differ between runs, at most 60. figures: how many of the columns are figures.
-            runs: one line for each directory, with its cells. left_out: for each reason, in words, the names of the
-            studies that come with p2p-sim but cannot be shown in the explorer for this reason.
+            version: a hash that changes whenever a directory's files or state change. If it equals `since`, there is no
+            other entry. columns: key, name and meaning of each column. Figures such as accuracy and ε come first, then
+            at most 60 scenario keys with values that differ between runs. figures: how many of the columns are figures.
+            runs: one line for each directory, with its cells. left_out: the studies of p2p-sim that cannot be shown in
+            the explorer. Their names are listed by the reason, in words.
         """
         runs = [(directory, self._of(directory)) for directory in self._directories.all()]
         marks = repr([(directory.key, run.stamp, directory.state, directory.reason) for directory, run in runs])
@@ -155,9 +151,9 @@ class RunsTable:
         return {"version": version} | _lay_out(runs) | {"left_out": self._directories.left_out}
 
     def _of(self, directory: ReadableDirectory) -> _ListedRun:
-        """The line of a results directory in the table of runs. The directory's files are read if one of them has
-        changed since the last call. They are not read if the list of directories already calls it damaged: a damaged
-        directory may hold a pipe in place of a file, and reading a pipe might never end.
+        """The line of a results directory in the table of runs. The directory's files are read if one file has changed
+        since the last call. No file is read if the list of directories calls the directory damaged. Reading could then
+        block forever, for example on a pipe.
         """
         run, stamp = self._runs.setdefault(directory.path, _ListedRun()), _stamp(directory.path)
         if directory.state == "damaged":
@@ -175,8 +171,8 @@ class RunsTable:
 
 
 def _lay_out(runs: Sequence[tuple[ReadableDirectory, _ListedRun]]) -> dict[str, Any]:
-    """The table's columns (first figures, then scenario keys whose values differ between runs), how many of them are
-    figures, and its lines, one for each directory.
+    """The table's columns, the number of columns with figures, and one line for each directory. Figures come first,
+    then scenario keys with values that differ between runs.
     """
     # scenario keys in order of appearance
     cells: dict[str, set[Cell]] = {}
@@ -194,8 +190,8 @@ def _lay_out(runs: Sequence[tuple[ReadableDirectory, _ListedRun]]) -> dict[str, 
 
 
 def _line(directory: ReadableDirectory, run: _ListedRun, keys: Iterable[str]) -> dict[str, Any]:
-    """A line of the table for the browser, with the scenario's values of `keys`; the entry "why" says what is wrong or
-    unfinished.
+    """A directory's line of the table for the browser, with the scenario's values of `keys`. The entry "why" says what
+    is wrong or unfinished.
     """
     return {
         "key": directory.key,
@@ -211,9 +207,9 @@ def _line(directory: ReadableDirectory, run: _ListedRun, keys: Iterable[str]) ->
 
 
 def _stamp(path: Path) -> Stamp:
-    """For each of the four files of a results directory (manifest, rows, table, failures): inode, size in bytes, and
-    time of the last change in ns; three zeros for a file that is absent. Equal stamps are taken to mean that no file
-    has changed.
+    """The state of a results directory's files (manifest, rows, table, failures). For each file it has inode, size in
+    bytes, and time of the last change in ns. An absent file has three zeros. Equal stamps are taken to mean that no
+    file has changed.
     """
     states = []
     for name in (MANIFEST, ROWS, TABLE, FAILURES):
@@ -227,9 +223,9 @@ def _stamp(path: Path) -> Stamp:
 
 
 def _settings(manifest: Mapping[str, Any]) -> dict[str, Cell]:
-    """The values of a manifest's scenario by dotted key, such as mechanism.flip_prob, as cells of the table. A key that
-    the sweep varies (the manifest lists such keys as its axes) has the range of its numbers, or the number of its
-    values if they are not all numbers.
+    """The values of a manifest's scenario by dotted key, such as mechanism.flip_prob, as cells of the table. The
+    manifest lists swept keys as its axes. The cell of a swept key has the range of its values. If a value is no number,
+    the cell has the number of values.
 
     Raises:
         InputError: the manifest's axes are damaged.
@@ -250,9 +246,7 @@ def _settings(manifest: Mapping[str, Any]) -> dict[str, Cell]:
 
 
 def _leaves(node: Mapping[str, Any], path: str) -> dict[str, Cell]:
-    """The numbers and texts in a nested mapping, by their dotted keys; lists are left out. `path` is written before
-    each key.
-    """
+    """The numbers and texts in a nested mapping, by dotted key, without lists. `path` is written before each key."""
     leaves: dict[str, Cell] = {}
     for name, part in node.items():
         key = f"{path}{name}"
@@ -266,8 +260,8 @@ def _leaves(node: Mapping[str, Any], path: str) -> dict[str, Cell]:
 
 
 def _lines(lines: Tail, path: Path) -> Iterator[tuple[bool, Mapping[str, Any]]]:
-    """Yield the rows that were added to a file of rows since the reader `lines` was last used, each with a mark whether
-    it is the first row of the file.
+    """Yield the rows that were added to a file of rows since `lines` last read it. A mark says whether a row is the
+    first row of the file.
 
     Args:
         lines: a reader that remembers how far it has read the file. path: the file, with one row of JSON per line.
@@ -283,8 +277,8 @@ def _lines(lines: Tail, path: Path) -> Iterator[tuple[bool, Mapping[str, Any]]]:
 
 
 def _table(path: Path) -> Iterator[tuple[bool, Mapping[str, Any]]]:
-    """Yield the rows of a Parquet table, each with a mark whether it is the first. The rows have only the columns that
-    the figures need.
+    """Yield the rows of a Parquet table, each with a mark whether it is the first. Only the columns for figures are
+    read.
     """
     from pyarrow import ArrowInvalid, parquet
 

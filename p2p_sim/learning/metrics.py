@@ -1,4 +1,4 @@
-"""Errors and risks of predictors, for all rows and for groups. Only these measures may look at true labels."""
+"""Errors and risks of predictors, over all rows and by group. Only these measures may look at true labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,21 +32,21 @@ from p2p_sim.population import CLASS, Examples, FiniteLaw, People, Population, t
 
 @dataclass(frozen=True)
 class Risk:
-    """Error rates, risks and areas under the ROC curve: of a private predictor, and of the same learner's predictor
-    without privacy (nonprivate_...).
+    """Error rates, risks and areas under the ROC curve of a private predictor. The prefix nonprivate_ marks the values
+    of the same learner's predictor without privacy.
 
-    A value is None if it does not apply, or if no predictor without privacy was trained. For a released density
-    estimate, which predicts nothing, no value is computed.
+    A value is None if it does not apply, or if no predictor without privacy was trained. A released density estimate
+    predicts nothing, and so has no values.
 
-    error_rate, nonprivate_error_rate: 0-1 loss, exact under a known law, else on the rows held out.
-    excess_risk, nonprivate_excess_risk: expected loss minus that of the best model of the hypothesis class; exact.
+    error_rate, nonprivate_error_rate: 0-1 loss, exact under a known law (distribution), else on the rows held out.
+    excess_risk, nonprivate_excess_risk: expected loss minus `best_risk`; exact.
     excess_risk_loss: the loss in which excess risk is measured: "log" (nats), "zero_one" or "squared".
     best_risk: expected loss of the best model of the hypothesis class.
     bayes_error_rate: smallest 0-1 loss of any classifier.
-    majority_error_rate: 0-1 loss of always predicting the class that is most frequent under a known law, else among
-    users. constant_excess_risk: excess risk of the best predictor that uses no features, under a known law.
-    auc, nonprivate_auc: area under the ROC curve, which is the probability that a row of label 1 has a larger score
-    than a row of label 0, where ties count half; only if there are two classes and both occur.
+    majority_error_rate: 0-1 loss of always predicting the most frequent class, under a known law or else among users.
+    constant_excess_risk: excess risk of the best predictor that uses no features, under a known law.
+    auc, nonprivate_auc: area under the ROC curve, only if there are two classes and both occur. This is the probability
+    that a row of label 1 has a larger score than a row of label 0; ties count half.
     """
 
     error_rate: float | None
@@ -66,10 +66,10 @@ class Risk:
 class Predicted:
     """Predictions of a private predictor and, if there is one, of a predictor without privacy, for m rows.
 
-    population: the users; the m rows are the points of its known law or, if no law is known, its rows held out. mass:
-    (m, K) weight of each row and class: the probability under a known law, else 1 for a held-out row's label.
-    probabilities: for each predictor, its class probabilities (m, K). numbers: for each predictor that predicts
-    numbers, its predictions (m,).
+    population: the users; the m rows are the points of the known law or, without a law, the rows held out. mass: (m, K)
+    weight of each row and class: the probability under a known law, else 1 for a held-out row's label. probabilities:
+    for each predictor, its class probabilities (m, K). numbers: for each predictor that predicts numbers, its
+    predictions (m,).
     """
 
     population: People
@@ -85,11 +85,9 @@ class Predicted:
 
 
 def predict(population: People, private: Predictor, nonprivate: Predictor | None) -> Predicted:
-    """Predictions of the private predictor and, if there is one, of the predictor without privacy, for the rows on
-    which they are judged. These are the finitely many points of the known law of the data or, if no law is known, the
-    rows held out. If the private predictor has a predictor of its own for each of some clusters, only rows of these
-    clusters are judged. The result also has each row's weight for each class: its probability under the law, or 1 for a
-    held-out row's label.
+    """Predictions of the private predictor and, if there is one, of the predictor without privacy. The rows are the
+    points of the known law or, without a law, the rows held out. If the private predictor consists of predictors for
+    some clusters, only rows of these clusters are used.
 
     Args:
         population: the users, with a known law or rows held out. private: learned from the release. nonprivate: learned
@@ -111,18 +109,16 @@ def predict(population: People, private: Predictor, nonprivate: Predictor | None
 
 
 def measured(predicted: Predicted, loss: Loss = "log") -> Risk:
-    """The values that judge a private predictor and, if there is one, a predictor without privacy: error rates, excess
-    risks, and (for two classes) areas under the ROC curve. For comparison there are also the error rates of Bayes' rule
-    and of always predicting the most frequent class, and the excess risk of the best predictor that uses no features.
-    Under a known law all these values are exact. Otherwise the areas and all error rates except that of Bayes' rule are
-    computed on the rows held out; the other values are None.
+    """The values of `Risk` for a private predictor and, if there is one, a predictor without privacy. Under a known law
+    all values are exact. Otherwise error rates and areas under the ROC curve are computed on the rows held out; Bayes'
+    error rate and all risks are None.
 
-    Excess risk is the expected loss minus the smallest expected loss of a family of models: of affine logistic models
-    for the log loss (in nats), of all functions for the 0-1 loss, and of affine functions for the squared loss.
+    Excess risk is the expected loss minus the smallest expected loss of a family of models. For the log loss (in nats),
+    the family is all affine logistic models. For the 0-1 loss it is all functions, and for the squared loss all affine
+    functions.
 
     Args:
-        predicted: predictions of both predictors for the rows on which they are judged. loss: the loss in which excess
-        risk is measured.
+        predicted: predictions of both predictors for the same rows. loss: the loss in which excess risk is measured.
     """
     population = predicted.population
     if population.law is not None:
@@ -131,7 +127,7 @@ def measured(predicted: Predicted, loss: Loss = "log") -> Risk:
         held, users = predicted.mass.argmax(axis=1), cast(Population, population).labels  # true labels
         # the second value is None if there is no predictor without privacy
         error, reference, *_ = *(float(np.mean(p.argmax(axis=1) != held)) for p in predicted.probabilities), None
-        # the most frequent class among the users; if several are equally frequent, the smallest
+        # the most frequent class among the users; the smallest if several are equally frequent
         majority = None if loss == "squared" else float(np.mean(held != np.bincount(users).argmax()))
         risk = Risk(error, reference, majority_error_rate=majority)
     if population.num_classes != 2 or loss == "squared":
@@ -175,9 +171,9 @@ def _under_law(predicted: Predicted, law: FiniteLaw, loss: Loss) -> Risk:
 
 
 def _judged(population: Population, clusters: tuple[int, ...]) -> Population:
-    """The population with only those points of its law, or those rows held out, that belong to the given clusters,
-    because only these clusters have a predictor to be measured. The probabilities of the remaining points are scaled so
-    that they sum to 1. The population is unchanged if neither a law nor the clusters of the held-out rows are known.
+    """The population with only the points of its law, or the held-out rows, that belong to the given clusters. Only
+    these clusters have a predictor. The probabilities of the remaining points are scaled so that they sum to 1. The
+    population is unchanged if neither a law nor the clusters of the held-out rows are known.
 
     Args:
         population: the users, with a known law or rows held out. clusters: numbers of the clusters.
@@ -200,10 +196,10 @@ def _judged(population: Population, clusters: tuple[int, ...]) -> Population:
 
 
 def exchange_floor(population: People, flip_prob: float, loss: Loss = "log") -> float | None:
-    """The excess risk that remains in the label exchange even if infinitely many labels arrive. An exchanged label is
-    that of a random user of the cluster, flipped with probability α. So the best model for exchanged labels differs
-    from the best one for true labels. The result is the exact excess risk, on true labels, of the best model for
-    exchanged labels. It is None if there are not two classes, or if the law of the data or its clusters are not known.
+    """The excess risk that remains in the label exchange even if infinitely many labels arrive. An exchanged label
+    comes from a random user of the cluster, and is flipped with probability α. So the best model for exchanged labels
+    differs from the best model for true labels. The result is the exact excess risk, on true labels, of the best model
+    for exchanged labels. None: there are not two classes, or the law of the data or its clusters are unknown.
 
     Args:
         population: the users, with or without a known law. flip_prob: α. loss: the loss in which risk is measured:
@@ -222,19 +218,18 @@ def exchange_floor(population: People, flip_prob: float, loss: Loss = "log") -> 
 
 
 class Heterogeneity(NamedTuple):
-    """The heterogeneity φ of a population's clusters, and in words whether it is exact or an estimate."""
+    """The heterogeneity φ of a population's clusters, and words that say whether it is exact or an estimate."""
 
     value: float
     basis: str
 
 
 def population_heterogeneity(population: People) -> Heterogeneity:
-    """The heterogeneity φ = E Σ_y |p(y|x) - p(y|c)| of the population's clusters, and a text that says how it was
-    found. Here p(y|x) is the probability of label y at features x, and p(y|c) that in the cluster c of x. So φ measures
-    how much the two distributions differ on average.
+    """The heterogeneity φ = E Σ_y |p(y|x) - p(y|c)| of the population's clusters, and how it was found. Here p(y|x) is
+    the probability of label y at features x, and p(y|c) is the probability of y in the cluster c of x.
 
-    The value is exact if p(y|x) is known: either for the whole law, or for the users at hand. Otherwise it is an
-    estimate from true labels; the mean of this estimate is an upper bound of φ.
+    The value is exact if p(y|x) is known: for the whole law, or for the users at hand. Otherwise it is an estimate from
+    true labels; the mean of this estimate is an upper bound of φ.
     """
     law, sizes = population.law, population.cluster_sizes
     if law is not None and population.law_clusters:
@@ -249,17 +244,15 @@ def population_heterogeneity(population: People) -> Heterogeneity:
 
 
 def by_group(predicted: Predicted, kinds: Sequence[str]) -> dict[str, float | None]:
-    """Three values for each group of rows: its share (column share), the private predictor's error rate (error_rate),
-    and the error rate without privacy (nonprivate_error_rate). The name of a column ends in the grouping and the group,
-    as in error_rate[sex=Female].
+    """Three values for each group of rows: share, error_rate (of the private predictor) and nonprivate_error_rate. The
+    name of a column ends in the grouping and the group, as in error_rate[sex=Female].
 
     The share is the group's share of the rows held out, or its probability under a known law. An error rate is the mean
-    0-1 loss. It is None if the group has no rows. The error rate without privacy is also None if no predictor was
-    trained without privacy.
+    0-1 loss. None: the group has no rows, or the predictor was not trained.
 
     Args:
-        predicted: predictions for the rows. kinds: names of the groupings: "class", in which the rows of each class are
-        a group, or groupings that the population has, such as "sex".
+        predicted: predictions for the rows. kinds: names of the groupings: "class" (each class is a group), or
+        groupings that the population has, such as "sex".
     """
     if not kinds:
         return {}

@@ -1,29 +1,26 @@
 """The accuracy of a given predictor, estimated from released labels alone.
 
-The users and their true labels are fixed; the noise and the choice of released labels are random. The predictor must
-not have been learned from the labels that judge it. A released label gives a score to each class; s is the score of the
-class that is predicted for the user. It is unbiased: its expectation over the noise is 1 if the prediction is right,
-else 0.
+The users and their true labels are fixed. The noise and the choice of released labels are random. The predictor must
+not have been learned from the labels that judge it. A released label gives a score to each class. Let s be the score of
+the class that is predicted for the user. The mean of s over the noise is 1 if the prediction is right, else 0.
 
-*Labels of the users themselves.* The mean of the scores of m released labels is an unbiased estimate of the accuracy.
-Let 1{right} be 1 if the prediction is right, else 0. Since E s = 1{right} and 1{right}² = 1{right}, the expectation of
-s² - s is Var(s). So Σ(s² - s)/m² estimates the variance of the estimate without bias.
+*Labels of the users themselves.* The mean score of m released labels estimates the accuracy without bias. Since E s is
+1 or 0, E(s² - s) = E s² - (E s)² = Var(s). So Σ(s² - s)/m² estimates the variance of the mean score without bias.
 
-*Labels of clusters.* Let p_y be the share of class y among a cluster's true labels, and q_y its share among the
-predicted labels. Then the accuracy in the cluster lies between max(0, max_y(p_y + q_y - 1)) and Σ_y min(p_y, q_y)
-(Fréchet), and any value between is possible. With estimated shares the lower end would be too high and the upper end
-too low on average, by at most half of Σ_y σ_y, where σ_y is the standard error of the estimated p_y. Hence three lower
-and three upper bounds are computed, each with a third of the error probability of its end of the interval, and the
-tightest counts:
-- the share p_y of the cluster's majority prediction y, minus or plus 1 - q_y, which is linear in p and so has no bias;
-- the Fréchet bound, minus or plus its largest bias;
-- the Fréchet bound after clusters with the same majority prediction are merged, which makes the errors of shares
-smaller.
+*Labels of clusters.* In a cluster, p_y is the share of users with true class y, and q_y the share with predicted class
+y. Then the accuracy in the cluster lies between max(0, max_y(p_y + q_y - 1)) and Σ_y min(p_y, q_y) (Fréchet). Every
+value between the two is possible. The shares p_y are only estimated, with standard errors σ_y. This makes the lower
+bound too high on average, and the upper bound too low, by at most Σ_y σ_y/2. So three bounds are computed on each side.
+Each may fail with a third of the error probability of its side, and the tightest counts:
+- p_y ± (1 - q_y) for the majority prediction y of the cluster; both are linear in p, so they have no bias;
+- the Fréchet bounds, moved outwards by their largest bias;
+- the moved Fréchet bounds after clusters with the same majority prediction are merged; larger clusters have smaller
+errors of shares.
 
-*Peers drawn with replacement.* Among m released labels of n users, some can be of the same user. Let v = E Var(score |
-true label). Then the mean of m scores has the variance Var(score)/m + (1 - 1/m) v/n. The sample variance S² has the
-expectation Var(score) - v/n, and score² - score has the expectation v. So S²/m + v/n is an unbiased estimate of the
-mean's variance, while S²/m is too small by v/n.
+*Peers drawn with replacement.* Several of the m released labels may belong to the same one of the n users. Let v be the
+mean over users of Var(score | true label). Then the mean of m scores has the variance Var(score)/m + (1 - 1/m) v/n. The
+sample variance S² has the mean Var(score) - v/n, and score² - score has the mean v. So S²/m is too small by v/n on
+average, and S²/m + v/n has no bias.
 """
 
 from dataclasses import dataclass
@@ -42,9 +39,9 @@ class AccuracyEstimate:
     """An estimate of a predictor's accuracy among users, from their released labels alone.
 
     lower, upper: ends of the confidence interval, in [0, 1]. value: unbiased estimate, which may lie outside [0, 1];
-    None if the labels only determine a range of accuracies. identified: whether more labels of the same law would
-    narrow the interval to a point. labels: number of released labels used. confidence: the interval's level, such as
-    0.95. basis: the method, in words.
+    None: the labels determine only a range. identified: whether the interval would shrink to a point with more labels
+    of the same law. labels: number of released labels. confidence: level of the interval, such as 0.95. basis: the
+    method, in words.
     """
 
     lower: float
@@ -62,15 +59,16 @@ class AccuracyEstimate:
 
 @dataclass(frozen=True)
 class _Bound:
-    """An estimate of a lower bound on the accuracy, less its largest bias, or of an upper bound, plus its largest bias;
-    and the variance of this estimate.
+    """An estimated lower or upper bound on the accuracy, moved outwards by its largest bias.
+
+    value: the bound. variance: its variance.
     """
 
     value: float
     variance: float
 
     def moved(self, quantile: float) -> float:
-        """The value plus `quantile` standard deviations, which is an end of a normal confidence interval."""
+        """The value plus `quantile` standard deviations: an end of a normal confidence interval."""
         return self.value + quantile * float(np.sqrt(max(self.variance, 0.0)))
 
 
@@ -80,17 +78,15 @@ def validated(
     cluster_offsets: NDArray[np.int64],
     confidence: float = 0.95,
 ) -> AccuracyEstimate:
-    """The accuracy of predictions among the users, estimated from released labels alone: an unbiased value (None if the
-    labels only determine a range) and the two ends of a normal confidence interval.
-
-    If released labels are the users' own, the accuracy is that among the users whose labels were released. If the
-    labels are those of random users of a cluster, it is the accuracy among all users.
+    """The accuracy of predictions among the users, estimated from released labels alone, with a normal confidence
+    interval. If the released labels are the users' own, only users whose labels were released count. If each is the
+    label of a random user of a cluster, all users count.
 
     Args:
-        predictions: (n,) predicted classes of all users, in 0..K-1. evidence: for each released label, the user under
-        whose name it came, and a score for each class; averaged over the noise, the score is 1 for the true class and 0
+        predictions: (n,) predicted class of each user, in 0..K-1. evidence: for each released label, the user under
+        whose name it came, and a score for each class. The mean of a score over the noise is 1 for the true class and 0
         for the others. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1. confidence: level of
-        the interval, between 0 and 1; the normal approximation was tested with some hundred labels.
+        the interval, between 0 and 1. The normal approximation was tested with some hundred labels.
 
     Raises:
         InputError: no label was released, or an argument is out of its range.
@@ -118,7 +114,7 @@ def _quantile(error: float) -> float:
 def _estimate(
     low: float, high: float, *, value: float | None, labels: int, confidence: float, basis: str
 ) -> AccuracyEstimate:
-    """The estimate whose interval has the ends `low` and `high`, moved into [0, 1].
+    """The estimate with the interval from `low` to `high`, cut to [0, 1].
 
     Args:
         low, high: ends of the interval. value: unbiased estimate; None: only a range is known. labels: number of
@@ -133,15 +129,14 @@ def _estimate(
 def _of_users(
     predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64], confidence: float
 ) -> AccuracyEstimate:
-    """The accuracy of predictions among the users whose own labels were released, with a confidence interval.
+    """The accuracy of predictions among the users whose own labels were released, with a confidence interval. Two kinds
+    of evidence give only a range. The first kind has a lower and an upper score for each class; the means of the two
+    enclose 1 (true class) or 0. The second kind has a bound on an error that all labels of a cluster share.
 
     Args:
-        predictions: (n,) predicted class of each user. evidence: for each of m released labels, the user under whose
-        name it came, and a score for each class; averaged over the noise, the score is 1 for the true class and 0 for
-        the others. Some evidence has two scores in place of one: the mean of the first is at most this 1 or 0, and the
-        mean of the second is at least this 1 or 0. Some evidence has a bound on an error that all labels of a cluster
-        share. In both cases only a range is estimated. cluster_offsets: (C+1,); cluster c holds users
-        offsets[c]..offsets[c+1]-1. confidence: level of the interval, in (0, 1).
+        predictions: (n,) predicted class of each user. evidence: m released labels, with users and scores as in
+        `validated`. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1. confidence: level of the
+        interval, in (0, 1).
     """
     m, quantile = len(evidence.user), _quantile((1.0 - confidence) / 2.0)
     predicted, every = predictions[evidence.user], np.arange(m)
@@ -152,7 +147,7 @@ def _of_users(
             bound.moved(-quantile), bound.moved(quantile), value=bound.value, labels=m, confidence=confidence,
             basis="own labels: unbiased, normal interval",
         )  # fmt: skip
-    # the means of the two scores enclose 1 (right prediction) or 0 (wrong), up to an error that labels share (drift)
+    # the means of the two scores enclose 1 (right prediction) or 0 (wrong), up to an error that labels share
     high = low if evidence.upper is None else evidence.upper[every, predicted]
     drift = _drift(evidence, np.bincount(_cluster(evidence, cluster_offsets), minlength=len(cluster_offsets) - 1))
     lower, upper = (
@@ -168,21 +163,19 @@ def _cluster(evidence: Evidence, cluster_offsets: NDArray[np.int64]) -> NDArray[
     """The cluster (m,), numbered from 0, of the user under whose name each of m labels was released.
 
     Args:
-        evidence: the released labels, with these users. cluster_offsets: (C+1,) first user of each cluster, and n at
-        the end.
+        evidence: the released labels. cluster_offsets: (C+1,) first user of each cluster, and n at the end.
     """
     return np.searchsorted(cluster_offsets, evidence.user, side="right") - 1
 
 
 def _drift(evidence: Evidence, users: NDArray[np.integer]) -> _Bound:
-    """A bound on an error of the estimated accuracy that does not average out over a cluster's labels, because all of
-    them share it. An example is the random error of a noisy class distribution from which all labels of the cluster
-    were drawn. The result is the mean of the clusters' bounds, weighted by their numbers of users, with its variance;
-    it is 0 if there is no such error.
+    """A bound on an error of the estimated accuracy that all labels of a cluster share; 0 if there is no such error.
+    The error does not average out. An example: all labels of a cluster were drawn from one noisy class distribution.
+    The result is the mean of the clusters' bounds, weighted by their numbers of users.
 
     Args:
-        evidence: the released labels; its field drift has the mean and the variance of each cluster's bound, or is None
-        if there is no such error. users: (C,) number of users that count in each of C clusters.
+        evidence: the released labels. The field drift has the mean and the variance of each cluster's bound; None:
+        there is no such error. users: (C,) number of users who count in each of C clusters.
     """
     if evidence.drift is None:
         return _Bound(0.0, 0.0)
@@ -195,9 +188,9 @@ def _drift(evidence: Evidence, users: NDArray[np.integer]) -> _Bound:
 class _Shares:
     """Class shares in each cluster.
 
-    weight: (C,) share of the users who are in the cluster. true: (C, K) estimated shares of the true labels. variance:
-    (C, K) variances of these estimates. predicted: (C, K) shares of the predicted labels. released: (C,) whether a
-    label of the cluster was released.
+    weight: (C,) share of all users who are in the cluster. true: (C, K) estimated shares of true classes. variance: (C,
+    K) variances of these estimates. predicted: (C, K) shares of predicted classes. released: (C,) whether a label of
+    the cluster was released.
     """
 
     weight: Floats
@@ -212,10 +205,10 @@ class _Shares:
         return np.asarray(self.predicted.max(axis=1) > 1.0 - 1e-12)
 
     def linear(self, side: float) -> _Bound:
-        """A bound on the accuracy that uses one class of each cluster. Let q > 1/2 be the share of a cluster's users
-        with the predicted class y, and p the estimated share with the true class y. Then the accuracy in the cluster
-        lies between p - (1 - q) and p + (1 - q). A cluster without such a majority or without released labels counts as
-        0 in the lower bound and as 1 in the upper bound. The bound is linear in p, so that it has no bias.
+        """A bound on the accuracy that uses one class of each cluster. Let q > 1/2 be the share of users with the
+        predicted class y. Let p be the estimated share of users with the true class y. Then the accuracy in the cluster
+        lies between p - (1 - q) and p + (1 - q). Both ends are linear in p, so they have no bias. A cluster without
+        such a class, or without released labels, counts as 0 in the lower bound and as 1 in the upper bound.
 
         Args:
             side: -1 for the lower bound, 1 for the upper bound.
@@ -227,13 +220,10 @@ class _Shares:
         return _Bound(float(self.weight @ value), float((self.weight**2 * self.variance[each, most])[used].sum()))
 
     def frechet(self, side: float) -> _Bound:
-        """A bound on the accuracy from the shares p of true and q of predicted classes in each cluster (Fréchet's
-        inequalities): the accuracy lies between max(0, max_y(p_y + q_y - 1)) and Σ_y min(p_y, q_y). Because p is only
-        estimated, these ends are too close to each other on average; the largest such bias is subtracted from the lower
-        bound, or added to the upper one.
-
-        A cluster in which all predictions are the same adds no bias. A cluster without released labels counts as 0 in
-        the lower bound and as 1 in the upper bound.
+        """A bound on the accuracy from the shares p of true classes and q of predicted classes in each cluster. The
+        accuracy lies between max(0, max_y(p_y + q_y - 1)) and Σ_y min(p_y, q_y) (Fréchet). If p is only estimated, both
+        ends are biased inwards, so they are moved outwards by the largest bias. A cluster with only one predicted class
+        adds no bias. A cluster without released labels counts as 0 in the lower bound and as 1 in the upper bound.
 
         Args:
             side: -1 for the lower bound, 1 for the upper bound.
@@ -248,10 +238,10 @@ class _Shares:
         return _Bound(float(w @ value) + side * bias, float(w**2 @ spread))
 
     def pooled(self) -> "_Shares":
-        """The class shares after some clusters are merged into larger ones, in which the estimated shares have smaller
-        errors. Clusters are merged if they agree in three points: the class that is predicted most often, whether it is
-        the only predicted class, and whether a label was released. These points depend on the predictions and on who
-        submitted a label, but not on the values of the labels. So the choice of the merged clusters adds no bias.
+        """The class shares after some clusters are merged into larger ones, where estimated shares have smaller errors.
+        Merged clusters have the same majority prediction. Clusters with only one predicted class stay apart from the
+        others. Clusters without released labels stay apart too. No label's value matters here, so the choice of
+        clusters adds no bias.
         """
         k = self.predicted.shape[1]
         kind = (self.predicted.argmax(axis=1) * 2 + self.constant) * 2 + self.released
@@ -268,13 +258,12 @@ class _Shares:
 
 
 def _shares(predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64]) -> _Shares:
-    """For each cluster: its share of the users, the class shares of the predictions, the class shares of the true
-    labels as estimated from released labels, the variances of these estimates, and whether any label was released.
+    """The class shares of predictions and of true labels in each cluster; true labels are estimated from released
+    labels.
 
     Args:
-        predictions: (n,) predicted class of each user. evidence: for each of m released labels, the user under whose
-        name it came, and a score for each class; averaged over the noise, the score is 1 for the true class and 0 for
-        the others. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
+        predictions: (n,) predicted class of each user. evidence: m released labels, with users and scores as in
+        `validated`. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
     """
     k, count = evidence.num_classes, len(cluster_offsets) - 1
     sizes, cluster = np.diff(cluster_offsets), _cluster(evidence, cluster_offsets)
@@ -296,15 +285,13 @@ def _shares(predictions: NDArray[np.integer], evidence: Evidence, cluster_offset
 def _of_clusters(
     predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64], confidence: float
 ) -> AccuracyEstimate:
-    """The accuracy of predictions among all users, with a confidence interval. It is estimated from released labels,
-    each of them the label of a random user of a cluster. The estimate is a single value if all users of each cluster
-    have the same predicted class, each cluster has a released label, and no error is shared by all labels of a cluster.
-    Otherwise the estimate is only a range.
+    """The accuracy of predictions among all users, with a confidence interval, from labels of random users of clusters.
+    The estimate is a single value under three conditions. All users of a cluster have the same predicted class. Each
+    cluster has a released label. No error is shared by all labels of a cluster. Otherwise the estimate is only a range.
 
     Args:
-        predictions: (n,) predicted class of each user. evidence: for each of m released labels, the user under whose
-        name it came, and a score for each class; averaged over the noise, the score is 1 for the true class and 0 for
-        the others. It may also have a bound on an error that all labels of a cluster share. cluster_offsets: (C+1,);
+        predictions: (n,) predicted class of each user. evidence: m released labels, with users and scores as in
+        `validated`. The labels of a cluster may share an error; then there is a bound on it. cluster_offsets: (C+1,);
         cluster c holds users offsets[c]..offsets[c+1]-1. confidence: level of the interval, in (0, 1).
     """
     shares, m = _shares(predictions, evidence, cluster_offsets), len(evidence.user)
@@ -315,7 +302,7 @@ def _of_clusters(
             bound.moved(-quantile), bound.moved(quantile), value=bound.value, labels=m, confidence=confidence,
             basis="cluster labels: one prediction in each cluster, unbiased, normal interval",
         )  # fmt: skip
-    # three bounds on each side, each with a third of the error probability; all hold together, so the tightest counts
+    # three bounds on each side, each with a third of the error probability: the tightest one counts
     quantile, pooled = _quantile((1.0 - confidence) / 6.0), shares.pooled()
     low, high = (
         [

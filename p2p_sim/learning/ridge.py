@@ -1,4 +1,4 @@
-"""Ridge regression on released numbers, and measures of squared loss; only these measures may look at true labels."""
+"""Ridge regression on released numbers, and measures of squared loss. Only these measures may look at true labels."""
 
 import math
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ from p2p_sim.population import Examples, FiniteLaw, People, Population
 
 @dataclass(frozen=True, eq=False)
 class LinearValues:
-    """A predictor of numbers: weights (d,) times (features - middle), plus intercept.
+    """A predictor of numbers: intercept + weights · (features - middle).
 
-    middle: (d,) the features that are subtracted. grid: (K,) the values that a label can have.
+    weights: (d,). middle: (d,). grid: (K,) the values that a label can have.
     """
 
     weights: Floats
@@ -40,9 +40,9 @@ class LinearValues:
 class RidgeConfig(ValueLearner):
     """Ridge regression with squared loss, for labels that are numbers.
 
-    If `l2` is absent, the model is a posterior mean under two assumptions, where span is the width of the public range.
-    The coefficients of standardised features are normal and together explain a variance of (span/4)². A released number
-    differs from the linear function by a normal error of variance (span/4)² plus that of the public noise.
+    If `l2` is absent, the model is a posterior mean under two assumptions. In both, span is the width of the public
+    range. The coefficients of standardised features are normal, and together explain a variance of (span/4)². A
+    released number is a linear function plus a normal error of variance (span/4)² + noise variance.
     """
 
     kind: Literal["ridge"] = "ridge"
@@ -51,8 +51,9 @@ class RidgeConfig(ValueLearner):
     """Penalty on squared coefficients of standardised features, at least 0; absent: d (1 + noise variance / (span/4)²)
     for d features and the width span of the public range."""
     cluster_means: bool = False
-    """Learn from the mean features of each cluster, for releases whose numbers are those of random users of a
-    cluster; the model without privacy learns from the users' own features."""
+    """Learn from the mean features of each cluster; for releases that carry numbers of random users of a cluster. The
+    model without privacy still learns from the users' own features.
+    """
 
     @property
     def knows_clusters(self) -> bool:
@@ -63,11 +64,12 @@ class RidgeConfig(ValueLearner):
 
     def learn(self, received: Received) -> Predictor:
         """The linear predictor of numbers, learned by ridge regression from released numbers. If `cluster_means` is
-        set, each number is related to the mean features of its cluster, and not to those of the user who submitted it.
+        set, each number is related to the mean features of its cluster. Otherwise it is related to the submitting
+        user's own features.
 
         Args:
-            received: the numbers that arrived, the public probabilities of each released number given the true value,
-            and the features and clusters of all users.
+            received: the numbers that arrived, and the features and clusters of all users. It also has the public
+            probabilities of a released number given the true value.
 
         Raises:
             InputError: these probabilities are not public.
@@ -85,15 +87,14 @@ class RidgeConfig(ValueLearner):
 
     def _fitted(self, rows: NDArray[np.floating], numbers: Floats, scale: Floats, grid: Floats, noise: float
                 ) -> LinearValues:  # fmt: skip
-        """The ridge regression learned from features and released numbers. If no number was released, it predicts the
-        middle of the grid everywhere.
+        """The ridge regression learned from features and released numbers. Without any number, it predicts the middle
+        of the grid.
 
         Args:
             rows: (m, d) the features that belong to each number. numbers: (m,) the released numbers. scale: (d,)
-            standard deviation of each feature among all users, by which the feature is divided; 0 for a constant
-            feature, which is not divided. grid: (K,) label values, ascending; its ends give the public range, and the
-            predictor's class is the value nearest to the predicted number. noise: variance of the public noise on a
-            number; the penalty depends on it if the configuration gives no penalty.
+            standard deviation of each feature among all users, by which the feature is divided; a constant feature has
+            0 and is not divided. grid: (K,) label values, ascending. noise: variance of the public noise on a number,
+            used if no penalty is configured.
         """
         quarter, d = (grid[-1] - grid[0]) / 4.0, rows.shape[1]
         if not len(numbers):
@@ -111,12 +112,13 @@ FIGURES = ("squared_error", "nonprivate_squared_error", "constant_squared_error"
 
 
 def squared_risks(people: People, law: FiniteLaw, numbers: list[Floats]) -> tuple[list[float], float, float]:
-    """The exact expected squared losses under a known law on P points: a list with the loss of each predictor, the loss
-    of the best affine function of the features, and the loss of the best constant.
+    """The exact expected squared losses under a known law on P points. The first result is the list of the given
+    predictors' losses. The second is the loss of the best affine function of the features, and the third the loss of
+    the best constant.
 
     Args:
-        people: users whose labels are numbers, with the grid of label values. law: of features and labels, on P points
-        (feature vectors). numbers: for each predictor, its predictions (P,) at the law's points.
+        people: users whose labels are numbers, with the grid of label values. law: law of features and labels, on P
+        points (feature vectors). numbers: for each predictor, its predictions (P,) at these points.
     """
     # f(x) = E[y|x] at every point, and the mean variance of a label around it
     values = np.array(people.values)
@@ -130,16 +132,14 @@ def squared_risks(people: People, law: FiniteLaw, numbers: list[Floats]) -> tupl
 
 def value_figures(people: People, numbers: list[Floats]) -> dict[str, float | None]:
     """Columns of a result row for labels that are numbers. Three are squared errors: squared_error of the private
-    model, nonprivate_squared_error of the model without privacy (None if there is none), and constant_squared_error of
-    a constant. The fourth, value_spread, is the standard deviation within clusters of E[y|x], the mean label given the
-    features x, or of the labels if p(y|x) is not known.
-
-    Under a known law the errors are expectations, and the constant is the best one. Otherwise they are means over the
-    rows held out, and the constant is the users' mean label.
+    model, nonprivate_squared_error of the model without privacy, and constant_squared_error of a constant. Under a
+    known law the errors are expectations, and the constant is the best one. Otherwise they are means over the held-out
+    rows, and the constant is the users' mean label. The fourth column, value_spread, is the result of `spread`.
 
     Args:
-        people: users whose labels are numbers. numbers: predictions at the law's points or for the held-out rows; first
-        of the private model and then, if there is one, of the model without privacy.
+        people: users whose labels are numbers. numbers: predictions at the law's points or for the held-out rows, of
+        the private model and then of the model without privacy. Without the second model, nonprivate_squared_error is
+        None.
     """
     if people.law is not None:
         errors, _, constant = squared_risks(people, people.law, numbers)
@@ -156,10 +156,9 @@ def value_figures(people: People, numbers: list[Floats]) -> dict[str, float | No
 
 def spread(people: People) -> float:
     """Standard deviation within clusters of E[y|x], the mean label given the features x, for labels that are numbers.
-
     The result is exact if p(y|x) is known. Otherwise it is the standard deviation of the labels within clusters; its
-    square is an unbiased estimate of an upper bound of the exact value's square. The result is for the experimenter,
-    and not private.
+    square estimates an upper bound of the exact square without bias. The result is not private; it is for the
+    experimenter only.
     """
     values, law = np.array(people.values), people.law
     if law is not None and people.law_clusters:
@@ -177,15 +176,14 @@ def spread(people: People) -> float:
 
 
 def value_floor(people: People, law: ValueLaw | None) -> float | None:
-    """The exact excess squared loss that remains even if infinitely many exchanged numbers arrive. A user submits the
-    number of a random user of her cluster, but the learner takes it as the number that belongs to her own features. So
-    the learner finds the affine function of the features that is best for the mean numbers of clusters, instead of the
-    one that is best for the users' own numbers. The result is None if the law of the data or its clusters are not
-    known, or if released numbers are the users' own.
+    """The exact excess squared loss that remains after infinitely many exchanged numbers. A user submits the number of
+    a random user of her cluster, but the learner relates this number to her own features. So the learner finds the
+    affine function that fits best to the clusters' mean numbers, not to the users' own numbers. The result is None if
+    released numbers are the users' own. It is also None if the law of the data or its clusters are not known.
 
     Args:
         people: users whose labels are numbers. law: public probabilities of released numbers given true values; None:
-        they are not known, and the result is None too.
+        they are not known, and the result is None.
     """
     if law is None or law.source != "cluster" or people.law is None or not people.law_clusters:
         return None
@@ -196,8 +194,7 @@ def value_floor(people: People, law: ValueLaw | None) -> float | None:
 
 
 def affine(points: Floats, target: Floats, mass: Floats) -> Floats:
-    """The values (P,), at P points, of the affine function of the coordinates that has the smallest weighted mean
-    squared difference from a target.
+    """The values (P,) of the affine function that fits best to a target at P points, by weighted least squares.
 
     Args:
         points: (P, d). target: (P,) the number to fit at each point. mass: (P,) the point's weight, such as its

@@ -21,8 +21,8 @@ Parameter = bool | int | float | str
 class EstimatorConfig(Learner):
     """A scikit-learn classifier with `predict_proba`, such as sklearn.ensemble.HistGradientBoostingClassifier.
 
-    A hard label is one row; a soft label is one row for each class, with the class's share as sample weight. Negative
-    weights are refused: scikit-learn's classifiers cannot take them.
+    A hard label is one row. A soft label is one row for each class, with the class's share as sample weight. Negative
+    weights are refused, because scikit-learn's classifiers cannot take negative weights.
     """
 
     kind: Literal["estimator"] = "estimator"
@@ -30,7 +30,7 @@ class EstimatorConfig(Learner):
     estimator: str = Field(default="sklearn.naive_bayes.GaussianNB", pattern=r"^sklearn\.[a-z_]+\.[A-Za-z]+$")
     """Full name of the class, sklearn.<module>.<class>."""
     parameters: dict[str, Parameter] = Field(default_factory=dict)
-    """Parameters of the class by name; its random_state, if it has one, is 0 by default."""
+    """Parameters of the class by name. If the class takes a random_state, the default is 0."""
 
     @field_validator("estimator")
     @classmethod
@@ -49,8 +49,8 @@ class EstimatorConfig(Learner):
         return self.estimator.split(".")[1] not in ("tree", "ensemble", "naive_bayes", "dummy")
 
     def _model(self) -> Any:
-        """A new classifier, not yet fitted. Its scikit-learn class and its parameters are those that this configuration
-        names; its random_state, if it has one, is 0 unless one is given.
+        """A new classifier of the configured class with the configured parameters, not yet fitted. If the class takes a
+        random_state and none is configured, 0 is used.
         """
         class_ = _classifier(self.estimator)
         accepted = inspect.signature(class_).parameters
@@ -62,12 +62,12 @@ class EstimatorConfig(Learner):
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
         """The scikit-learn classifier fitted to m labels. A label gives one training row for each class whose weight is
-        not 0; the weight is the row's sample weight. If all weights are 1, the classifier gets no sample weights. If
-        only one class occurs, or none, the predictor is constant.
+        not 0, with this weight as sample weight. If all weights are 1, the classifier gets no sample weights. If fewer
+        than two classes occur, the predictor is constant.
 
         Args:
             features: (m, d), one row for each label. weights: (m, K), the weight of each of the K classes in each
-            label, at least 0; a hard label has weight 1 for its class.
+            label, at least 0. A hard label has weight 1 for its class.
         """
         rows, labels, count = labelled_rows(features, weights)
         present = np.unique(labels)
@@ -103,17 +103,19 @@ def _classifier(name: str) -> Any:
 class BoostedTreesConfig(UnbiasedLearner):
     """scikit-learn's histogram gradient boosting: for each class, a squared-loss regression of its unbiased weight.
 
-    Averaged over the noise, the weight is 1 for the true label and 0 for the others, so that the regression estimates
-    p(y|x). If a label is that of a random user of the cluster, the regression estimates the mean of p(y|x) over the
-    cluster. The predicted distribution is the one that is nearest to the K estimates. In it a class may have
-    probability 0, so only the order of the classes counts. A noise law without an inverse is refused.
+    The mean of this weight over the noise is 1 for the true label and 0 for the others. So the regression estimates
+    p(y|x). If each label comes from a random user of the cluster, the regression estimates the mean of p(y|x) over the
+    cluster. The predicted distribution is the nearest one to the K estimates. A class may have probability 0 there, so
+    only the order of the classes counts. A noise law without an inverse is refused.
     """
 
     kind: Literal["boosted_trees"] = "boosted_trees"
     loss: ClassVar[Loss] = "zero_one"
     depends_on_scale: ClassVar[bool] = False
     trees: int = Field(default=100, ge=1, le=10_000)
-    """Trees of each class, 1 to 10,000; fixed beforehand, since a stop that depends on true labels costs privacy."""
+    """Trees of each class, 1 to 10,000. The number is fixed beforehand: a stop that depends on true labels would cost
+    privacy.
+    """
     learning_rate: float = Field(default=0.1, gt=0, le=1)
     """Share of a tree's prediction that is added, above 0 and at most 1."""
     leaves: int = Field(default=15, ge=2, le=1_000)
@@ -122,8 +124,8 @@ class BoostedTreesConfig(UnbiasedLearner):
     """Smallest number of labels in a leaf, at least 1."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor learned by a regression of each class's weight on the features. If there are two classes, only
-        the weight of the second is needed. If there are fewer than two labels, every class gets the same probability.
+        """The predictor learned by a regression of each class's weight on the features. With two classes, only the
+        second class's weight is regressed. With fewer than two labels, all classes get the same probability.
 
         Args:
             features: (m, d). weights: (m, K) unbiased weights of the classes in each label; rows sum to 1.
@@ -145,8 +147,8 @@ class BoostedTreesConfig(UnbiasedLearner):
 
 @dataclass(frozen=True)
 class _Regressed:
-    """A predictor from regressions, one for the unbiased weight of each class; if there are two classes, there is one
-    regression, for the weight of the second class.
+    """A predictor from regressions of the unbiased weights of classes; with two classes, only the second has a
+    regression.
     """
 
     models: tuple[Any, ...]

@@ -1,4 +1,4 @@
-"""Heterogeneity, risk and intervals: how useful a release is."""
+"""Measures of how useful a release is: heterogeneity, risks and intervals."""
 
 from p2p_sim.base.late_names import late
 

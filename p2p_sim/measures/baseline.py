@@ -1,4 +1,4 @@
-"""Compares models with baselines that use no features: always predicting one class, or one number."""
+"""Compares models with two baselines that use no features: always predicting one class, or always one number."""
 
 from typing import NamedTuple
 
@@ -10,8 +10,8 @@ from p2p_sim.measures.intervals import Mean, mean_interval
 class _Model(NamedTuple):
     """One of the two models of a replicate: the private one, or the one that learns without privacy.
 
-    prefix: the beginning of the names of the model's columns. name: the model's name in messages. advice: the end of a
-    message, which says what to do.
+    prefix: the beginning of the names of its columns. name: its name in messages. advice: the end of a message about
+    it.
     """
 
     prefix: str
@@ -25,18 +25,19 @@ MODELS = (
 )
 MAJORITY, CONSTANT_RISK, CONSTANT = "majority_error_rate", "constant_excess_risk", "constant_squared_error"
 """Columns about baselines: the error rate of the majority class, the excess risk of the best constant, and the squared
-error of a constant, which is the best one under a known law and else the users' mean label."""
+error of a constant. This last constant is the best one under a known law, and otherwise the users' mean label.
+"""
 ENOUGH, FEW = 5, "; with so few replicates hardly anything is clear: run more"
-"""Smallest number of replicates at which a gain that is not clearly above 0 says something about the data; and the
-advice that is given if there are fewer replicates, but more than one.
+"""ENOUGH: with so many replicates, a gain that is not clearly above 0 says something about the data. FEW: the advice
+for fewer replicates, from two on.
 """
 
 
 class Gain(NamedTuple):
     """The gain in accuracy of a model over always predicting the majority class.
 
-    model: which of the two models. accuracy, majority: mean accuracies of the model and of the majority class over the
-    replicates. gain: mean difference of the two accuracies within replicates, with its 95% interval.
+    model: which of the two models. accuracy, majority: mean accuracies over the replicates of the model and of the
+    majority class. gain: mean difference of the two within replicates, with its 95% interval.
     """
 
     model: _Model
@@ -46,12 +47,9 @@ class Gain(NamedTuple):
 
 
 def gains(rows: pd.DataFrame) -> list[Gain]:
-    """Compares the private and the non-private model with always predicting the majority class. For each model the
-    result holds its mean accuracy, the mean accuracy of the majority class, and the mean difference of the two within
-    replicates, with its 95% interval.
-
-    A model is left out if its error rate or that of the majority class is missing in a row. The list is empty if the
-    law is known and, in some row, no classifier can be more accurate than the majority class.
+    """The gains of the private and of the non-private model over always predicting the majority class. A model is left
+    out if a row lacks its error rate or the error rate of the majority class. The list is empty if the law is known
+    and, in some row, no classifier can be more accurate than the majority class.
 
     Args:
         rows: result rows of one scenario, one for each replicate.
@@ -91,13 +89,13 @@ def warnings_of(rows: pd.DataFrame) -> list[str]:
 
 
 def _advice(model: _Model, gain: Mean, rows: pd.DataFrame) -> str:
-    """The end of a message about a model that is not clearly better than a baseline: what to do about it. For the
-    private model, if fewer than half of the requests were answered, it says to look at the network. Otherwise, if there
-    are two to four replicates, it says to run more. In all other cases it is the advice that belongs to the model.
+    """The end of a message about a model that is not clearly better than a baseline: what to do. The private model has
+    a special case: fewer than half of the requests were answered. Then the advice is to look at the network. Otherwise,
+    with two to four replicates, the advice is to run more. In all other cases, the model's own advice is used.
 
     Args:
-        model: the private model or the one without privacy. gain: its gain over the baseline, with the number of
-        replicates. rows: result rows of the scenario.
+        model: the private model or the one without privacy. gain: its gain over the baseline. rows: result rows of the
+        scenario.
     """
     if not model.prefix and "fetches" in rows and rows["answered"].sum() < rows["fetches"].sum() / 2:
         return "; few requests were answered: look at the network"
@@ -105,21 +103,20 @@ def _advice(model: _Model, gain: Mean, rows: pd.DataFrame) -> str:
 
 
 def _riskier_than_a_constant(rows: pd.DataFrame) -> list[str]:
-    """Warnings about models with a larger excess risk than the best constant, for laws under which no model can be more
-    accurate than the majority class.
+    """Warnings about models with a larger excess risk than the best constant. A model is judged by this if, under the
+    law, no model can be more accurate than the majority class.
     """
     lines = []
     for model in MODELS:
         names = f"{model.prefix}error_rate", MAJORITY, f"{model.prefix}excess_risk", CONSTANT_RISK
         if numbers := _numbers(rows, *names):
             errors, majority, excess, constant = numbers
-            # warn if the model is not clearly more accurate, and on average riskier; differences are taken within
-            # replicates
+            # warn if the model is on average riskier, and not clearly more accurate (differences within replicates)
             riskier = mean_interval(excess - constant)
             if riskier.value > 0 and not mean_interval(majority - errors).above_zero:
                 lines.append(
                     f"{model.name} has accuracy {1.0 - errors.mean():.4f}, not clearly above the "
-                    f"{1.0 - majority.mean():.4f} of always saying the majority class, and nothing can be; the best "
+                    f"{1.0 - majority.mean():.4f} of always saying the majority class (no model can be); the best "
                     f"constant has the smaller excess risk, {constant.mean():.4g} against {excess.mean():.4g} "
                     f"(difference {riskier})"
                 )
@@ -127,8 +124,8 @@ def _riskier_than_a_constant(rows: pd.DataFrame) -> list[str]:
 
 
 def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:
-    """Warnings about models of numeric labels whose squared error is not clearly below that of a constant, the best one
-    under a known law and else the users' mean label.
+    """Warnings about models of numeric labels with a squared error that is not clearly below the squared error of a
+    constant.
     """
     lines = []
     for model in MODELS:
@@ -144,13 +141,12 @@ def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:
 
 
 def points_not_above(rows: pd.DataFrame) -> tuple[int, int]:
-    """Counts scenarios. The first number counts those whose model is not clearly more accurate than always predicting
-    the majority class. The second counts all that can be judged: both accuracies are known and, as far as the law is
-    known, a classifier can be more accurate than the majority class.
+    """Two numbers of scenarios. In the first scenarios, the model is not clearly more accurate than the majority class.
+    The second number includes all scenarios that can be judged: both accuracies are known, and no known law rules out a
+    more accurate model.
 
-    The model is the private one if its accuracy is known, else the one without privacy. It is clearly more accurate if
-    the 95% interval of its mean gain in accuracy lies above 0. For a single replicate, it is clearly more accurate if
-    the gain is above 0.
+    The model is the private one if its accuracy is known, else the one without privacy. "Clearly" means that the 95%
+    interval of the mean gain in accuracy lies above 0. With a single replicate, the gain itself must be above 0.
 
     Args:
         rows: result rows of several scenarios; the column "scenario" names each row's scenario.

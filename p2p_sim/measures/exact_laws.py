@@ -1,14 +1,12 @@
-"""Laws on the unit cube and on the line, for which errors of classifiers and of density estimates are computed exactly.
+"""Laws for which errors of classifiers (on the unit cube) and of density estimates (on the line) are computed exactly.
 
-On the cube, x is uniform on [0, 1]^d, and the probability of label 1 is p(1|x) = 1/2 + a Π_j g(x_j), where |g| <= 1 and
-0 < a <= 1/2. The excess error of a classifier is the integral of |2 p(1|x) - 1| over those x where the classifier
-differs from the Bayes rule. If the classifier is constant on boxes, its excess error follows from two integrals over
-each box: the integrals of the positive part and of the negative part of the product Π_j g(x_j). These integrals follow
-from the integrals of the factors: for two factors g and h, (g h)⁺ = g⁺h⁺ + g⁻h⁻, where ⁺ denotes the positive part and
-⁻ the negative part.
+On the cube, x is uniform on [0, 1]^d, and p(1|x) = 1/2 + a Π_j g(x_j) with |g| <= 1 and 0 < a <= 1/2. The excess error
+of a classifier is the integral of |2 p(1|x) - 1| over all x where the classifier differs from the Bayes rule. For a
+classifier that is constant on boxes, two integrals over each box suffice. Their integrands are the positive and the
+negative part of Π_j g(x_j). These integrals follow from integrals of the factors, because (g h)⁺ = g⁺h⁺ + g⁻h⁻ and (g
+h)⁻ = g⁺h⁻ + g⁻h⁺ for a product g h. Here ⁺ denotes the positive part and ⁻ the negative part.
 
-On the line, half the L1 distance between the density of a law and a density that is constant on cells is computed
-exactly.
+On the line, half the L1 distance is computed between the density of a law and a density that is constant on cells.
 """
 
 import math
@@ -22,16 +20,13 @@ Floats = NDArray[np.float64]
 
 
 class Factor(Protocol):
-    """A function g from [0, 1] to [-1, 1], with the integrals of its positive part and of its negative part."""
+    """A function g from [0, 1] to [-1, 1], with integrals of its positive and of its negative part."""
 
     def value(self, x: Floats) -> Floats:
         """g at each of the numbers x in [0, 1]."""
 
     def parts(self, x: Floats) -> tuple[Floats, Floats]:
-        """The integrals from 0 to each x of max(g, 0) and of max(-g, 0): two arrays of the shape of x. Their difference
-        is the integral of g, and their sum is the integral of |g|. From these integrals the error of a classifier that
-        is constant on boxes follows exactly.
-        """
+        """The integrals from 0 to each x of max(g, 0) and of max(-g, 0): two arrays of the shape of x."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +43,8 @@ class Sine:
         return np.sin(2.0 * np.pi * self.periods * x)
 
     def parts(self, x: Floats) -> tuple[Floats, Floats]:
-        """Integrals from 0 to each x of the positive and of the negative part of g(x) = sin(2π periods x), a sine with
-        `periods` periods in [0, 1]. Over a whole period, each of the two integrals is 1/(π periods).
+        """Integrals from 0 to each x of the positive and of the negative part of g. Over a period, each is 1/(π
+        periods).
 
         Args:
             x: numbers in [0, 1], in an array of any shape.
@@ -63,7 +58,9 @@ class Sine:
 
 @dataclass(frozen=True)
 class Harmonic:
-    """The function g(x) = 1 where floor(1/x) is odd and -1 where it is even; its sign changes ever faster towards 0."""
+    """The function g(x) = 1 where floor(1/x) is odd, and -1 where floor(1/x) is even. Its sign changes ever faster
+    towards 0.
+    """
 
     def value(self, x: Floats) -> Floats:
         """g at each of the numbers x in [0, 1]; it is 1 at x = 0."""
@@ -73,10 +70,9 @@ class Harmonic:
     def parts(self, x: Floats) -> tuple[Floats, Floats]:
         """Integrals from 0 to each x of the positive and of the negative part of g.
 
-        For each whole number j >= 1, g has one sign on the interval from 1/(j+1) to 1/j, whose length is 1/(j(j+1));
-        the sign alternates with j. The uppermost interval below 1/m is that for j = m. The intervals below 1/m on which
-        g has the same sign as on this one are those for j = m, m+2, m+4, ... Their lengths sum to
-        (ψ((m+1)/2) - ψ(m/2))/2, where ψ is the digamma function (the derivative of ln Γ).
+        For each whole number j >= 1, let I_j be the interval from 1/(j+1) to 1/j, of length 1/(j(j+1)). On I_j, g is 1
+        if j is odd and -1 if j is even. So below 1/m, g has the same sign on I_m, I_(m+2), I_(m+4), ... The lengths of
+        these intervals sum to (ψ((m+1)/2) - ψ(m/2))/2, where ψ is the digamma function.
 
         Args:
             x: numbers in [0, 1], in an array of any shape.
@@ -98,13 +94,13 @@ class Harmonic:
 
 @dataclass(frozen=True)
 class StepLaw:
-    """The function g(x) = -1 below 1/2 and 1 from there on, for which the Bayes rule is a threshold."""
+    """The function g(x) = -1 below 1/2 and 1 from there on. Its Bayes rule is a threshold."""
 
     def value(self, x: Floats) -> Floats:
         return np.where(x >= 0.5, 1.0, -1.0)
 
     def parts(self, x: Floats) -> tuple[Floats, Floats]:
-        """Integrals from 0 to each x of the positive part of g (1 from 1/2 on) and its negative part (1 below 1/2)."""
+        """Integrals from 0 to each x of the positive part of g (from 1/2 on) and of the negative part (below 1/2)."""
         return np.maximum(x - 0.5, 0.0), np.minimum(x, 0.5)
 
 
@@ -121,11 +117,10 @@ class ProductLaw:
     amplitude: float = 0.4
 
     def positive(self, points: Floats) -> Floats:
-        """The probability p(1|x) = 1/2 + amplitude · g(x_1)···g(x_d) of label 1 at each of n points x in [0, 1]^d:
-        (n,). Here g is the law's factor, a function with values in [-1, 1].
+        """The probability p(1|x) of label 1 at each of n points x: (n,).
 
         Args:
-            points: (n, d) the points.
+            points: (n, d) the points, in [0, 1]^d.
         """
         return np.asarray(0.5 + self.amplitude * np.prod(self.factor.value(points), axis=1))
 
@@ -135,9 +130,9 @@ class ProductLaw:
         return points, (rng.random(rows) < self.positive(points)).astype(np.uint8)
 
     def excess_error(self, edges: Floats, predicted: NDArray[np.integer]) -> float:
-        """The excess error of a classifier of labels 0 and 1, exact to rounding: the classifier's error rate minus that
-        of the Bayes rule, which is the smallest possible under this law. k intervals along each of the d axes divide
-        the cube into k^d boxes, and the classifier predicts the same class everywhere in a box.
+        """The excess error of a classifier of labels 0 and 1, exact to rounding: how far its error rate is above the
+        Bayes rule's. The cube is divided into k^d boxes, by k intervals along each of d axes. The prediction is
+        constant on each box.
 
         Args:
             edges: (k+1,) ends of the intervals along every axis, ascending from 0 to 1. predicted: (k^d,) class of each
@@ -154,8 +149,8 @@ class ProductLaw:
 
 
 def box_centres(edges: Floats, dimension: int) -> Floats:
-    """The midpoints (k^d, d) of the boxes into which `edges` (k+1,) along every axis divide the cube. From box to box,
-    the position along the last axis changes fastest.
+    """The midpoints (k^d, d) of the boxes that have the ends `edges` (k+1,) along every axis. From box to box, the
+    position along the last axis changes fastest.
     """
     middle = 0.5 * (edges[1:] + edges[:-1])
     return np.stack(np.meshgrid(*[middle] * dimension, indexing="ij"), axis=-1).reshape(-1, dimension)
@@ -172,11 +167,9 @@ class LineLaw(Protocol):
         """Distribution function: for each x, which may be infinite, the probability of values up to x."""
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """The point at which the density equals a given height, in each of m pieces of the line: (m,). A piece lies
-        between two neighbouring turning points, or beyond the first or last one. So the density is monotone on it and
-        crosses the height at one point at most. If the density crosses the height nowhere in the piece, the result is
-        arbitrary. At a crossing, the difference between the density and the height changes its sign, so that the
-        distance between density and height can be computed exactly.
+        """The point at which the density equals a given height, in each of m pieces of the line: (m,). The ends of a
+        piece are neighbouring turning points or infinite. On a piece the density is monotone, so it crosses the height
+        at one point at most. If it crosses the height nowhere in the piece, the result is arbitrary.
 
         Args:
             height: (m,) one height for each piece. middle: (m,) a point inside each piece, which identifies the piece.
@@ -198,8 +191,8 @@ class Normal:
         return np.asarray(ndtr(x))
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """The point at which the density equals a height h, positive where `middle` is positive and negative where it
-        is negative: ±sqrt(-2 ln(h sqrt(2π))). It is 0 if h is above the largest density.
+        """The point with the sign of `middle` at which the density equals h: ±sqrt(-2 ln(h sqrt(2π))). If h is above
+        the largest density, the result is 0.
 
         Args:
             height: (m,) heights h. middle: (m,) one number for each height; only its sign matters.
@@ -213,7 +206,7 @@ class Normal:
 
 @dataclass(frozen=True)
 class Cauchy:
-    """The standard Cauchy law: half of its mass lies outside [-1, 1], and it has no mean."""
+    """The standard Cauchy law, without a mean. Half of its mass lies outside [-1, 1]."""
 
     turning = np.zeros(1)  # the mode
 
@@ -221,8 +214,8 @@ class Cauchy:
         return np.asarray(0.5 + np.arctan(x) / math.pi)
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """The point at which the density equals a height h, positive where `middle` is positive and negative where it
-        is negative: ±sqrt(1/(πh) - 1). It is 0 if h is above the largest density.
+        """The point with the sign of `middle` at which the density equals h: ±sqrt(1/(πh) - 1). If h is above the
+        largest density, the result is 0.
 
         Args:
             height: (m,) heights h. middle: (m,) one number for each height; only its sign matters.
@@ -235,7 +228,7 @@ class Cauchy:
 
 
 class Spikes:
-    """A law with half of its mass uniform on [0, 1] and half on narrow spikes; its density is piecewise constant.
+    """A law with half of its mass uniform on [0, 1] and half on narrow spikes. Its density is piecewise constant.
 
     Args:
         count: number of spikes, at least 1; they are equally spaced. width: width of each spike, below 1/count.
@@ -255,7 +248,7 @@ class Spikes:
         return np.asarray(np.interp(x, self.turning, self._cumulative))
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """Returns `middle`, an arbitrary result: the density is constant on each piece, so it crosses no height."""
+        """Returns `middle`, because any result will do: the density is constant on each piece and crosses no height."""
         return middle
 
     def draw(self, rows: int, rng: np.random.Generator) -> Floats:
@@ -268,12 +261,12 @@ LINE_LAWS: dict[str, LineLaw] = {"normal": Normal(), "cauchy": Cauchy(), "spikes
 
 
 def half_l1(law: LineLaw, cells: NDArray[np.int64], side: float, heights: Floats, origin: float = 0.0) -> float:
-    """Half the L1 distance, ½ ∫ |f - f̂|, between a law's density f and a density f̂ that is constant on cells; exact
-    to rounding.
+    """Half the L1 distance ½ ∫ |f - f̂| between a law's density f and a density f̂ that is constant on cells, exact to
+    rounding. If f̂ integrates to 1, this is the total variation distance.
 
-    It is the total variation distance if f̂ integrates to 1. The line is divided at the turning points of f and at the
-    ends of cells. On each piece f is monotone and f̂ is constant, so f crosses f̂ at one point at most. The integral of
-    |f - f̂| then follows from the integrals of f - f̂ on either side of this point.
+    The line is divided at the turning points of f and at the ends of cells. On each piece f is monotone and f̂ is
+    constant, so f - f̂ changes its sign at one point at most. The integral of f - f̂ is taken on either side of this
+    point.
 
     Args:
         law: has the density f. cells: (m,) indices j of the cells with f̂ > 0, ascending. side, origin: cell j is

@@ -1,6 +1,4 @@
-"""Predictions for numbers of users that were not measured. They use fitted laws, the largest of n draws, and
-distributions of times on a grid.
-"""
+"""Predictions for numbers of users that were not measured, from fitted laws and distributions of arrival times."""
 
 import math
 from collections.abc import Callable
@@ -20,19 +18,18 @@ def predict(
     weights: ArrayLike | None = None,
     weight: float = 1.0,
 ) -> Estimate:
-    """Predicts one further measurement by weighted least squares, with a 95% prediction interval from Student's t.
-
-    The interval is right if measurement i is design[i] · b plus an independent normal error of variance s²/weights[i];
+    """Predicts one further measurement by weighted least squares, with a 95% prediction interval from Student's t. The
+    interval is right if measurement i is design[i] · b plus an independent normal error of variance s²/weights[i]. Both
     b and s are unknown. No measurement can verify that this law still holds at `at`.
 
     Args:
-        design: (m, p) the p terms of the law at each of m measurements; this matrix has rank p, and p < m. values: (m,)
-        the measurements. at: (p,) the terms of the further measurement. weights: (m,) precisions relative to each
-        other, above 0; None: all 1. weight: precision of the further measurement, on the same scale; infinity: the
-        interval is for the law's value, without the error of a measurement.
+        design: (m, p) the p terms of the law at each of m measurements; the rank is p, and p < m. values: (m,) the
+        measurements. at: (p,) the terms of the further measurement. weights: (m,) relative precisions, above 0; None:
+        all 1. weight: precision of the further measurement, on the same scale; infinity: the interval is for the law's
+        value, without a measurement error.
 
     Raises:
-        ValueError: the measurements do not determine the law and its scatter.
+        ValueError: the measurements do not determine the law and the size of the errors.
 
     >>> found = predict([[1, 1], [1, 2], [1, 3], [1, 4]], [1.1, 1.9, 3.1, 3.9], [1, 10])
     >>> print(f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]")
@@ -46,13 +43,13 @@ def predict(
         raise ValueError(f"design {X.shape}, values {y.shape}, at {x.shape}, weights {w.shape}: shapes do not fit")
     if not (w > 0).all() or not weight > 0:
         raise ValueError("weights must be above 0")
-    # b from the QR factorisation of √w X with columns scaled to 1; the variance of x·b is s² |R⁻ᵀ x|²
+    # b follows from the QR factorisation of √w X with columns scaled to 1; the variance of x·b is s² |R⁻ᵀ x|²
     scale = np.abs(X).max(axis=0)
     root = np.sqrt(w)
     Q, R = np.linalg.qr(X / scale * root[:, None])
     free = len(y) - len(x)
     if free < 1 or np.abs(np.diag(R)).min() < 1e-9 * np.abs(np.diag(R)).max():
-        raise ValueError(f"{len(y)} measurements do not determine {len(x)} constants and the scatter about them")
+        raise ValueError(f"{len(y)} measurements do not determine {len(x)} constants and the size of the errors")
     fitted = Q.T @ (y * root)
     leverage = np.linalg.solve(R.T, x / scale)
     value = float(leverage @ fitted)
@@ -62,10 +59,8 @@ def predict(
 
 
 def tail_of_largest(count: float, level: float = 0.5) -> float:
-    """The probability p for which the (1-p)-quantile of one draw is the `level`-quantile of the largest of n
-    independent draws.
-
-    This p solves (1-p)^n = level; it is computed without cancellation.
+    """The probability p that one draw exceeds q, the `level`-quantile of the largest of n independent draws. This p
+    solves (1-p)^n = level; it is computed without cancellation.
 
     Args:
         count: n, at least 1. level: in (0, 1).
@@ -87,8 +82,8 @@ def normal_score(count: float) -> float:
 
 
 def most_of(count: float, trials: int, probability: float, level: float) -> int:
-    """The smallest number k such that, with probability at least `level`, no number exceeds k among n independent
-    Bin(trials, p) numbers.
+    """The smallest number that, with probability at least `level`, no number exceeds among n independent Bin(trials, p)
+    numbers.
 
     Args:
         count: n, at least 1. trials: number of trials of each binomial number. probability: p. level: in (0, 1).
@@ -97,8 +92,8 @@ def most_of(count: float, trials: int, probability: float, level: float) -> int:
 
 
 def most_of_any(count: float, trials: int, probability: float, chance: float) -> int:
-    """A number that the largest of n Bin(trials, p) numbers exceeds with probability at most `chance`, whether or not
-    these numbers depend on each other (union bound).
+    """A number that the largest of n Bin(trials, p) numbers exceeds with probability at most `chance`. The n numbers
+    may depend on each other (union bound).
 
     Args:
         count: n, at least 1. trials: number of trials of each binomial number. probability: p. chance: in (0, 1); it
@@ -110,8 +105,8 @@ def most_of_any(count: float, trials: int, probability: float, chance: float) ->
 
 
 def fewest_of_any(count: float, trials: int, probability: float, chance: float) -> int:
-    """A number such that the smallest of n Bin(trials, p) numbers lies below it with probability at most `chance`,
-    whether or not these numbers depend on each other.
+    """A number such that the smallest of n Bin(trials, p) numbers lies below it with probability at most `chance`. The
+    n numbers may depend on each other.
 
     Args:
         count: n, at least 1. trials: number of trials of each binomial number. probability: p. chance: in (0, 1).
@@ -120,8 +115,7 @@ def fewest_of_any(count: float, trials: int, probability: float, chance: float) 
 
 
 def _most(tail: float, trials: int, probability: float) -> int:
-    """The smallest number k that a single Bin(trials, p) number exceeds with probability at most `tail`. Bounds for the
-    largest of many binomial numbers are computed from it.
+    """The smallest number that a single Bin(trials, p) number exceeds with probability at most `tail`.
 
     Args:
         tail: a probability above 0. trials: number of trials. probability: p, of a success in each trial.
@@ -137,11 +131,10 @@ def _most(tail: float, trials: int, probability: float) -> int:
 
 @dataclass(frozen=True)
 class GridLaw:
-    """The distribution of the arrival time of an event that may never happen, on a grid of times.
+    """The distribution, on a grid of times, of the arrival time of an event that may never happen.
 
-    step_s: seconds between two times of the grid, which starts at 0. mass: (cells,) probability of each time; the
-    probability of the last time includes all later times. With the remaining probability, 1 minus the sum of `mass`,
-    the event never happens.
+    step_s: seconds between two times of the grid, which starts at 0. mass: (cells,) probability of each time. The last
+    entry includes all later times. With the remaining probability, 1 minus the sum of `mass`, the event never happens.
     """
 
     step_s: float
@@ -149,9 +142,8 @@ class GridLaw:
 
     @staticmethod
     def of(distribution: Callable[[Floats], Floats], step_s: float, cells: int, up: bool) -> "GridLaw":
-        """A continuous distribution of arrival times, put on a grid of times from 0 in steps of `step_s` seconds. Each
-        time is rounded to the grid, up or down; the two roundings enclose the distribution. The last time of the grid
-        also gets the probability of all later times.
+        """A continuous distribution of arrival times, put on a grid of times. Each time is rounded up or down to the
+        grid; the two roundings enclose the distribution.
 
         Args:
             distribution: the distribution function, which takes times (m,) in seconds and is 0 at time 0. step_s:
@@ -167,8 +159,8 @@ class GridLaw:
         return float(self.mass.sum())
 
     def after(self, earlier: "GridLaw") -> "GridLaw":
-        """The distribution of the sum of this time and an independent earlier time, such as the time that two messages
-        take if the second follows the first.
+        """The distribution of the sum of this time and an independent earlier time. Example: one message follows
+        another.
 
         Args:
             earlier: the distribution of the earlier time, on the same grid.
@@ -178,9 +170,7 @@ class GridLaw:
         return GridLaw(self.step_s, whole[:cells])
 
     def until(self, limit_s: float) -> "GridLaw":
-        """The distribution with a deadline: an event that would happen after `limit_s` seconds, rounded to the grid,
-        never happens.
-        """
+        """The distribution with a deadline of `limit_s` seconds, rounded to the grid: a later event never happens."""
         mass = self.mass.copy()
         mass[round(limit_s / self.step_s) + 1 :] = 0.0
         return GridLaw(self.step_s, mass)
@@ -194,28 +184,28 @@ class GridLaw:
         return GridLaw(self.step_s, mass)
 
     def weighted(self, probability: float) -> "GridLaw":
-        """The distribution if the event needs a further condition, such as that a message is not lost. The condition
-        holds with the given probability, independently of the time. Every entry of `mass` is multiplied by this
-        probability.
+        """The distribution if the event needs a further condition, such as that a message is not lost.
+
+        Args:
+            probability: probability of the condition, which does not depend on the time.
         """
         return GridLaw(self.step_s, self.mass * probability)
 
     def joined(self, alternative: "GridLaw") -> "GridLaw":
-        """The distribution of the time of an event that happens in one of two ways that exclude each other, such as an
-        answer to a first or to a second request. The probabilities of the two ways are added at each time of the grid.
-        The sum of all these probabilities must be at most 1, and both distributions must have the same grid.
+        """The distribution if the event happens in one of two ways that exclude each other. Example: a reply to a first
+        or to a second request. The sum of all probabilities of both ways must be at most 1.
 
         Args:
-            alternative: the distribution for the other way.
+            alternative: the distribution for the other way, on the same grid.
         """
         return GridLaw(self.step_s, self.mass + alternative.mass)
 
     def upper_points(self, tails: Floats) -> Floats:
-        """The first time of the grid, (m,) in seconds, after which the event happens with at most the given
-        probability, for each of m such tail probabilities.
+        """The times, (m,) in seconds, after which the event happens with at most the given probabilities. Each is the
+        first such time of the grid.
 
         Args:
-            tails: (m,) the tail probabilities.
+            tails: (m,) the probabilities.
         """
         after = np.append(np.cumsum(self.mass[::-1])[::-1], 0.0)[1:]
         return np.asarray(np.searchsorted(-after, -tails) * self.step_s)
@@ -234,17 +224,16 @@ class GridLaw:
         return float(self.upper_points(np.array([tail_of_largest(count, level)]))[0])
 
     def draw_last(self, count: float, size: int, rng: np.random.Generator) -> Floats:
-        """Draws the time of the last arrival among n independent users; `size` such times are drawn, (size,) in
-        seconds. Users who never arrive do not count; if nobody arrives, the time is 0.
+        """Draws `size` times of the last arrival among n independent users: (size,) in seconds. Users who never arrive
+        do not count; if nobody arrives, the time is 0.
 
         Args:
-            count: n, including users who never arrive. size: number of draws. rng: random numbers.
+            count: n, including users who never arrive. size: number of times to draw. rng: random numbers.
         """
         return self.upper_points(-np.expm1(np.log1p(-rng.random(size)) / count))
 
     def last_level(self, count: float, time_s: float) -> float:
-        """Probability that none of n independent users arrives after `time_s` seconds. So each user has arrived by
-        then, or never arrives.
+        """Probability that none of n independent users arrives after `time_s` seconds.
 
         Args:
             count: n, including users who never arrive. time_s: seconds.
@@ -253,17 +242,15 @@ class GridLaw:
         return float(np.exp(count * np.log1p(-beyond)))
 
     def served(self, count: float, load_s: float, level: float = 0.5) -> float:
-        """An estimate of the `level`-quantile of the time, in seconds, at which a queue has served one message of each
-        of n users. Their arrival times are independent and have this distribution; users who never arrive need no
-        service.
+        """An estimate of the `level`-quantile of the time, in seconds, until a queue has served one message of each of
+        n users. The arrival times are independent and have this distribution. Users who never arrive need no service.
 
-        The load is the time that the queue needs for n messages. The estimate is the largest value of t + load · Pr[a
-        message arrives at t or later] over times t up to the `level`-quantile of the last arrival, or this quantile
-        plus load/n if that is larger. To within load/√n, this agrees with Lindley's recursion for n users whose
-        arrivals follow the law.
+        The load is the time that the queue needs for n messages. Let T be the `level`-quantile of the last arrival. The
+        estimate is max over times t <= T of t + load · Pr[a message arrives at t or later], but at least T + load/n.
+        Lindley's recursion for n users with these arrivals agrees to within load/√n.
 
         Args:
-            count: n, at least 1. load_s: the load, seconds. level: in (0, 1); 1/2 gives the median.
+            count: n, at least 1. load_s: the load, in seconds. level: in (0, 1); 1/2 gives the median.
         """
         survival = np.cumsum(self.mass[::-1])[::-1]
         times = np.arange(len(survival)) * self.step_s

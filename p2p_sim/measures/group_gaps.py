@@ -1,4 +1,4 @@
-"""Result columns about groups of users: the names of these columns, and each group's loss of accuracy.
+"""Result columns about groups of users, and each group's loss of accuracy.
 
 The name of such a column is a quantity, followed by a grouping and a group in brackets: `error_rate[sex=Female]`.
 """
@@ -31,8 +31,7 @@ class Group(NamedTuple):
         return f"{self.kind} {self.name}"
 
     def column(self, figure: str) -> str:
-        """The name of the result column that holds a quantity for this group: the quantity, and in brackets the
-        grouping and the group, such as error_rate[sex=Female].
+        """The name of the result column that holds a quantity for this group, such as error_rate[sex=Female].
 
         Args:
             figure: the quantity, by the name of the column about all users, such as "error_rate".
@@ -41,8 +40,7 @@ class Group(NamedTuple):
 
 
 def groups_of(columns: Iterable[Any]) -> list[Group]:
-    """The groups of users for which a column of result rows holds an error rate, in the order of the columns. A group
-    has a grouping, such as "sex" or "class", and a name in it, such as "Female" or "0".
+    """The groups of users whose error rates are columns of result rows, in the order of the columns.
 
     >>> groups_of(["error_rate", "share[class=0]", "error_rate[class=0]"])
     [Group(kind='class', name='0')]
@@ -62,10 +60,10 @@ def figure_of(column: str) -> tuple[str, Group] | None:
 
 
 def extra_loss(rows: "pd.DataFrame", group: Group) -> "pd.Series":
-    """For each row, how much more accuracy a group loses by privacy than all other users together. A loss is the
-    learner's error rate minus the error rate of the same learner without privacy. The result is positive if the group
-    loses more, and NaN if the group is empty or has all users. The other users' loss follows from the loss of all
-    users, the group's loss and the group's share of the users.
+    """For each row, how much more accuracy a group loses by privacy than all other users together. The loss is the
+    learner's error rate minus the error rate of the same learner without privacy. The result is NaN if the group is
+    empty or has all users. The other users' loss follows from the loss of all users, the group's loss and the group's
+    share of the users.
 
     Args:
         rows: result rows, with error rates with and without privacy of all users and of the group, and the group's

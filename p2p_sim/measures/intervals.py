@@ -38,14 +38,14 @@ class Mean(Estimate):
 
     @property
     def above_zero(self) -> bool:
-        """Whether the mean counts as above 0: the lower end of its interval is above 0. A single replicate has no
+        """Whether the mean counts as above 0: the lower end of the interval must be above 0. A single replicate has no
         interval; then the mean itself must be above 0.
         """
         return (self.low if self.replicates > 1 else self.value) > 0
 
     def within(self, least: float, most: float) -> "Mean":
-        """The mean with both ends of its interval moved into the range [least, most] in which the quantity must lie.
-        Because the true mean is in this range, the interval contains it at least as often as before.
+        """The mean with both ends of its interval moved into [least, most]. The true mean must lie in this range. So
+        the interval contains the true mean at least as often as before.
         """
         return replace(self, low=min(max(self.low, least), most), high=max(min(self.high, most), least))
 
@@ -69,13 +69,13 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Mean:
 
 
 def expected_misses(sizes: ArrayLike, rate: float, true_rate: float, tail: float) -> float:
-    """The expected number of exact (Clopper-Pearson) confidence intervals that do not contain `rate`, if hits happen
-    with probability `true_rate`. With `true_rate` = `rate` the result is the number to expect by chance: if many more
-    intervals miss `rate`, this speaks against `rate`.
+    """The expected number of exact (Clopper-Pearson) confidence intervals that do not contain `rate`, if a hit has the
+    probability `true_rate`. With `true_rate` = `rate`, this is the number to expect by chance. Many more misses speak
+    against `rate`.
 
-    The interval of k hits in n trials lies above `rate` if, under `rate`, the probability of at least k hits is below
-    `tail`. It lies below `rate` if the probability of at most k hits is below `tail`. For each interval, the result
-    adds the probability under `true_rate` of all such k.
+    The interval of k hits in n trials lies above `rate` if at least k hits have a probability below `tail` under
+    `rate`. It lies below `rate` if at most k hits have a probability below `tail`. For each interval, the result adds
+    the probability under `true_rate` of all such k.
 
     Args:
         sizes: (C,) trials behind each of C intervals, each a whole number of at least 1. rate: the rate that intervals

@@ -1,4 +1,4 @@
-"""Averages result rows over replicates (except in columns about privacy), and compares two sets of rows.
+"""Averages result rows over replicates, and compares two sets of rows. Columns about privacy are not averaged.
 
 A point is one scenario of a sweep; a row is one replicate of a point. An axis is a key that a sweep varies.
 """
@@ -18,10 +18,8 @@ Quality = Literal["excess_risk", "accuracy", "half_l1", "cells"]
 
 
 def quality(rows: pd.DataFrame) -> Quality:
-    """The name of the quality measure that all given rows have.
-
-    It is excess risk if this is known, else accuracy. For density estimates it is half the L1 error if this is known,
-    else the number of cells.
+    """The name of the quality measure that all given rows have: excess risk if this is known, else accuracy. For
+    density estimates the measure is half the L1 error if this is known, else the number of cells.
 
     Args:
         rows: rows of replicates or of points, at least one.
@@ -43,21 +41,23 @@ _NOT_MEASURED = (POINT, REPLICATE, "model_version")
 
 
 def is_privacy(name: str) -> bool:
-    """Whether a column is about privacy. Of such a column the largest value over replicates is reported, never the
-    mean. Its name begins with "epsilon" or "advantage", or is "delta" or "coalition_meets" (the probability that a
-    colluding user got a given label).
+    """Whether a column is about privacy. Such a column is reported by its largest value over replicates, never by the
+    mean. The name begins with "epsilon" or "advantage", or is "delta" or "coalition_meets". "coalition_meets" is the
+    probability that a colluding user got a given label.
     """
     return name.startswith(("epsilon", "advantage")) or name in ("delta", "coalition_meets")
 
 
 def derived(rows: pd.DataFrame) -> pd.DataFrame:
-    """The result rows with further columns. accuracy, nonprivate_accuracy and majority_accuracy are 1 minus the error
-    rates error_rate, nonprivate_error_rate and majority_error_rate. excess_error_rate, the loss of accuracy by privacy,
-    is error_rate - nonprivate_error_rate; relative_accuracy is accuracy / nonprivate_accuracy. Each of these columns is
-    added if the error rates that it needs are there.
+    """The result rows with further columns from error rates:
 
-    For each group with an error rate, such as error_rate[sex=Female], both accuracies and the loss are added, too.
-    Missing numbers become NaN, also in a column without any value.
+    - accuracy, nonprivate_accuracy and majority_accuracy are 1 minus error_rate, nonprivate_error_rate and
+      majority_error_rate.
+    - excess_error_rate is error_rate - nonprivate_error_rate, the accuracy that is lost by privacy.
+    - relative_accuracy is accuracy / nonprivate_accuracy.
+
+    A column is added if its error rates are there. Each group with an error rate, such as error_rate[sex=Female], also
+    gets both accuracies and the loss. Missing numbers become NaN.
 
     Args:
         rows: one row for each replicate.
@@ -85,13 +85,13 @@ def derived(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
-    """One row for each scenario: axis values, number of replicates, means with 95% t-intervals, and the largest value
-    of each column about privacy.
+    """One row for each scenario, with axis values, number of replicates, means, and largest values of columns about
+    privacy.
 
-    A measured column `c` becomes the mean `c` and the ends `c_low` and `c_high` of its interval. The ends are NaN for a
-    single replicate. All three are NaN if a replicate has no value or an infinite one. A column about privacy becomes
-    its largest value, without an interval; NaN if a replicate has no value. A text column is kept if all rows of each
-    scenario have the same text.
+    A measured column `c` becomes the mean `c` and the ends `c_low` and `c_high` of its 95% t-interval. The ends are NaN
+    for a single replicate. All three are NaN if a replicate has no finite value. A column about privacy becomes its
+    largest value; it is NaN if a replicate has no value. A text column is kept if each scenario has the same text in
+    all rows.
 
     Args:
         rows: one row for each scenario and replicate. axes: columns that are constant within a scenario; they are
@@ -106,7 +106,7 @@ def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
     size: pd.Series = groups.size()
     fixed = table.drop_duplicates(POINT).set_index(POINT)
     out = pd.DataFrame({**{axis: fixed[axis] for axis in axes}, "replicates": size}, index=size.index)
-    # measured columns become a mean with its interval, columns about privacy their largest value; common text is kept
+    # choose the columns that become means or largest values, and the text to keep
     reserved = {"replicates", *(str(name) + end for name in table for end in (LOW, HIGH))}
     rest = [str(name) for name in table if name not in (*axes, *_NOT_MEASURED) and name not in reserved]
     measured = [name for name in rest if table[name].dtype.kind in "fiu"]
@@ -119,12 +119,9 @@ def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:
-    """Means of columns over each group of rows, each with the ends of its 95% t-interval. For a column c the result has
-    the columns c, c_low and c_high, with one row for each group. The interval of a column whose name ends in "auc" is
-    cut to [0, 1]. All three are NaN if a row of the group has no value.
-
-    Args:
-        groups: a Pandas groupby. names: the names of the columns. size: number of rows of each group.
+    """Means of columns over each group of rows, each with the ends of its 95% t-interval. For a column c, the result
+    has the columns c, c_low and c_high, with one row for each group. All three are NaN if a row of the group has no
+    value. If a column's name ends in "auc", the interval is cut to [0, 1]. `size` has the number of rows of each group.
     """
     from scipy.special import stdtrit
 
@@ -141,12 +138,11 @@ def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:
 
 
 def tidy(rows: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
-    """The result rows with columns added for accuracies (1 minus error rates), for the loss of accuracy against
-    learning without privacy, and for the ratio of the accuracies with and without privacy. Infinite values become NaN,
-    except in columns about privacy and in axes.
+    """The result rows with the further columns of `derived`. Infinite values become NaN, except in axes and in columns
+    about privacy.
 
     Args:
-        rows: one row for each replicate. axes: columns that a sweep varies; infinite values stay in them.
+        rows: one row for each replicate. axes: columns that a sweep varies.
     """
     table = derived(rows)
     for name in table.columns.difference([*axes, *_NOT_MEASURED]):
@@ -158,12 +154,11 @@ def tidy(rows: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
 
 
 def by_replicate(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """A measured column as a table with a row for each scenario and a column for each replicate; only replicates that
-    every scenario has are kept.
+    """A measured column as a table with a row for each scenario and a column for each replicate. A replicate is left
+    out if it lacks a number in some scenario.
 
     Args:
-        rows: one row for each scenario and replicate. column: name of a column of numbers; a replicate without a number
-        in some scenario is left out.
+        rows: one row for each scenario and replicate. column: name of a column of numbers.
     """
     table = derived(rows).pivot(index=POINT, columns=REPLICATE, values=column)
     return table.reindex(rows[POINT].drop_duplicates()).astype(float).dropna(axis=1)
@@ -173,11 +168,11 @@ def by_replicate(rows: pd.DataFrame, column: str) -> pd.DataFrame:
 class Difference:
     """The difference of a column between two sets of rows, second minus first, at a single point or pooled over points.
 
-    values: axis values of the point; None: pooled over points. first, second: the means in the two sets; for a column
-    about privacy the largest values of equally many replicates. difference: the difference with its 95% interval and a
-    number of replicates, which is the number of pairs or, if unpaired, the size of the smaller sample. It is None for a
-    column about privacy, and if no replicate can be pooled; then `first` and `second` are NaN. counts: numbers of
-    replicates of `first` and `second`.
+    values: axis values of the point; None: pooled over points. first, second: the means in the two sets. For a column
+    about privacy, they are the largest values of equally many replicates. difference: the difference of the means, with
+    a 95% interval and a number of replicates. This is the number of pairs or, if unpaired, the size of the smaller
+    sample. None: the column is about privacy, or no replicate can be pooled. In the second case `first` and `second`
+    are NaN. counts: numbers of replicates of `first` and `second`.
     """
 
     column: str
@@ -214,25 +209,22 @@ def welch_interval(first: ArrayLike, second: ArrayLike) -> Mean:
 def differences(
     first: pd.DataFrame, second: pd.DataFrame, axes: Sequence[str], column: str, paired: bool
 ) -> list[Difference]:
-    """Differences of a column between two sets of rows, at every point that both sets have, and pooled over these
-    points.
+    """Differences of a column between two sets of rows, at every shared point, and pooled over these points.
 
-    Points that share random numbers are not independent. So for pooling each replicate gets its average over the
-    points, and these averages are the sample. If replicates are paired, a replicate counts if all points have it in
-    both sets; else it counts if all points have it in its own set. For a column about privacy the largest values are
-    compared, without an interval. If replicates are paired, they are taken over the replicates that both sets have;
-    else over the first replicates of each set, equally many in both.
+    Points that share random numbers are not independent. So each replicate is first averaged over the points, and the
+    averages are the pooled sample. A replicate counts if all points of its set have this replicate; paired replicates
+    need this in both sets. For a column about privacy the largest values are compared, without an interval. With paired
+    replicates, both sets use their common replicates. Otherwise both sets use equally many first replicates.
 
     Args:
         first, second: rows with a column for every axis, at most one row for each replicate and combination of axis
-        values. axes: columns whose values tell points apart; points with the same values are compared. If there are
-        none, all rows are one point. column: the column to compare. paired: whether replicates with the same number
-        share their random numbers.
+        values. axes: columns whose values tell points apart; without axes, all rows are one point. column: the column
+        to compare. paired: whether replicates with the same number share their random numbers.
 
     Returns:
         One difference for each shared point, in the order of the first rows. If there are several, the pooled
-        difference comes last. A point is left out if one of the sets has no value of this column there, or if
-        replicates are paired and no replicate is common to both sets.
+        difference comes last. A point is left out if a set has no value of this column there. With paired replicates, a
+        point is also left out if the sets have no common replicate there.
     """
     tables = []
     for rows in (first, second):
@@ -257,13 +249,13 @@ def differences(
 def _pool(
     by_point: Mapping[Any, Difference], tables: Sequence[pd.DataFrame], *, column: str, paired: bool
 ) -> Difference:
-    """The difference of a column between two sets of rows, pooled over points: of the largest values for a column about
-    privacy, else of the averages over points that the replicates have.
+    """The difference of a column between two sets of rows, pooled over points. For a column about privacy, the largest
+    values are compared. For another column, each replicate's average over the points is compared.
 
     Args:
-        by_point: the differences at the points that are pooled, by the points' axis values. tables: for each set, the
-        column's values, with a row for each point and a column for each replicate. paired: whether replicates with the
-        same number share their random numbers.
+        by_point: the differences to pool, by axis values. tables: for each set, the column's values, with a row for
+        each point and a column for each replicate. paired: whether replicates with the same number share their random
+        numbers.
     """
     if is_privacy(column):
         results = by_point.values()
@@ -278,17 +270,17 @@ def _pool(
 def _difference(
     column: str, a: pd.Series, b: pd.Series, *, values: dict[str, object] | None, paired: bool
 ) -> Difference | None:
-    """The difference between two series of values by replicate, `b` minus `a`; None if there are no values to compare.
+    """The difference between two series of values by replicate, `b` minus `a`; None: there are no values to compare.
 
     Args:
-        column: the name of their column. a, b: values, with the number of the replicate as index. values: axis values
-        of the point, for the result. paired: whether to compare replicates with the same number, which both must have.
+        values: axis values of the point, for the result. paired: whether to compare only replicates that both series
+        have.
     """
     a, b = a.dropna(), b.dropna()
     if paired:
         both = a.index.intersection(b.index)
         a, b = a[both], b[both]
-    elif is_privacy(column):  # the largest of many values tends to lie above that of few
+    elif is_privacy(column):  # more values tend to have a larger maximum
         count = min(a.size, b.size)
         a, b = a.iloc[:count], b.iloc[:count]
     if a.empty or b.empty:

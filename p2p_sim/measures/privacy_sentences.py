@@ -12,31 +12,28 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NEAR_LOCAL = 0.9
-"""A share of ε₀, the ε of a single noisy label. If ε is above this share, reports say that the exchange adds little
-privacy.
-"""
+"""A share of ε₀, the ε of a single noisy label. Above this share, reports say that the exchange adds little privacy."""
 DOMINATED = (
-    "Randomised response with the same α dominates it, whatever the labels: it has the same ε, nobody must be trusted "
-    "for it either, and each noisy label arrives with its owner's features. From its release "
+    "Randomised response with the same α dominates it, whatever the labels. Both have the same ε, and neither needs a "
+    "trusted party. With randomised response, each noisy label arrives with its owner's features. From this release "
     "anybody could draw what the exchange submits."
 )
-"""The reason why randomised response is better than an exchange whose ε is ε₀."""
+"""The reason why randomised response is better than an exchange with ε = ε₀."""
 PAID = (
-    "A choice by the outcome looks at true labels, which no ε counts: choose by the reason above, or pay for the "
-    "choice (docs/choices.md)."
+    "A choice by measured accuracy looks at true labels, and no ε counts this. Choose by the reason above, or pay for "
+    "the choice (docs/choices.md)."
 )
-"""The warning that choosing a mechanism by its accuracy means looking at true labels."""
+"""The warning against choosing a mechanism by its accuracy."""
 
 
 def adds_little(epsilon: float, local: float, basis: str = "") -> str:
-    """A warning that the exchange gives hardly more privacy than the noise on each label alone, with advice on what
-    would help. It is empty unless the learner's ε is finite and above 90% of ε₀, the ε of a noisy label alone.
+    """A warning, with advice, that the exchange gives hardly more privacy than the noise on each label alone. The text
+    is empty unless the learner's ε is finite and above 90% of ε₀, the ε of a noisy label alone.
 
     Args:
-        epsilon: the learner's ε. local: ε₀. basis: how ε was computed, in the words of the privacy bound. The advice
-        depends on these words. They may say that each user has few neighbours, so that few others can be asked in her
-        place; that users submit the majority of several peers' labels in a network with faults; or that only the noise
-        on labels is known to protect. Empty: the usual advice.
+        epsilon: the learner's ε. local: ε₀. basis: the privacy bound's words on how ε was computed; empty: the usual
+        advice. Three cases need other advice: each user has few neighbours; users submit the majority of several labels
+        in a network with faults; only the noise on labels is known to protect.
 
     >>> adds_little(0.5, 2.2), adds_little(2.1, 2.2)[:30]
     ('', 'The exchange adds little here:')
@@ -62,7 +59,7 @@ def adds_little(epsilon: float, local: float, basis: str = "") -> str:
 
 
 def adds_nothing(epsilon: float, local: float) -> bool:
-    """Whether ε equals ε₀ to four digits, so that only the noise on each label gives privacy.
+    """Whether ε equals ε₀ to four digits. Then only the noise on each label gives privacy.
 
     >>> adds_nothing(2.19722, 2.19723), adds_nothing(2.15, 2.2), adds_nothing(math.inf, math.inf)
     (True, False, False)
@@ -72,25 +69,26 @@ def adds_nothing(epsilon: float, local: float) -> bool:
 
 SHARES_KNOWN = "if each label is drawn independently with the shares of its cluster"
 KNOWN = {"uniform": "", "cluster": SHARES_KNOWN}
-"""An observer's knowledge of labels before any message, in words. The keys are endings of the names of result columns;
-a column with such an ending holds for this knowledge.
+"""What an observer knows of labels before any message, in words. A key is the ending of the result columns for this
+knowledge.
 
-The knowledge must be a law under which labels are independent. An observer who knows the *counts* of labels instead
-learns about one label from messages about other labels, so that she guesses more labels right."""
+The knowledge must be a law under which labels are independent. So an observer who knows the *counts* of labels is not
+meant. Messages about other labels tell her about this label too, so she guesses more labels right.
+"""
 
 
 def sentences(rows: "pd.DataFrame", every: bool = True) -> list[str]:
     """Sentences on how many of 100 labels an observer guesses right with and without users' messages. The observer is
-    the learner, or anybody who sees the release. The first sentence is for an observer to whom all labels are equally
-    likely. If the rows have a coalition of users, a sentence for the coalition follows. If there are several rows, the
-    first sentence uses the row in which the largest share of labels is guessed right with messages; the sentence for
-    the coalition uses the row with the largest advantage.
+    the learner, or anybody who sees the release. In the first sentence, all labels are equally likely to the observer
+    beforehand. If the rows have a coalition of users, a sentence for the coalition follows. With several rows, the
+    first sentence uses the row with the largest share of right guesses. The sentence for the coalition uses the largest
+    advantage.
 
     Args:
-        rows: result rows, one for each replicate, with the shares of labels guessed right without messages (guess_...)
-        and the increase of these shares by messages (advantage_...). If a row lacks advantage_uniform, there is no
-        sentence. every: whether to add a sentence for an observer to whom each label is an independent draw from known
-        shares of the classes in its cluster.
+        rows: result rows, one for each replicate. The columns guess_... have the shares of labels guessed right without
+        messages; the columns advantage_... have the increase by messages. If a row lacks advantage_uniform, there is no
+        sentence. every: whether to add a sentence for an observer who knows the class shares of clusters. To her, each
+        label is an independent draw from these shares.
     """
     if "advantage_uniform" not in rows or rows["advantage_uniform"].isna().any():
         return []
@@ -99,7 +97,7 @@ def sentences(rows: "pd.DataFrame", every: bool = True) -> list[str]:
         gain, without = rows[f"advantage_{name}"].astype(float), rows[f"guess_{name}"].astype(float)
         if gain.isna().any() or without.isna().any():
             continue
-        # the row in which the largest share of labels is guessed right with users' messages
+        # the row with the largest share of labels guessed right with messages
         worst = int((gain + without).argmax())
         base = float(without.iloc[worst])
         exchange = rows["mechanism_kind"].iloc[worst] == "label_exchange"
@@ -113,12 +111,12 @@ def sentences(rows: "pd.DataFrame", every: bool = True) -> list[str]:
 
 
 def population(rows: "pd.DataFrame") -> str:
-    """A sentence on how many of 100 labels a public model guesses right from the features. The model uses no user's
-    label, so the number depends on the population alone. Empty if no such model is known.
+    """A sentence on how many of 100 labels a public model guesses right from the features, on average over the rows.
+    Empty if no such model is known. The model uses no user's label, so the number depends on the population alone.
 
     Args:
         rows: result rows, one for each replicate; the column guess_model has the share of labels that the model guesses
-        right. The mean of this share is stated.
+        right.
     """
     if "guess_model" not in rows or rows["guess_model"].isna().any():
         return ""

@@ -1,12 +1,12 @@
-"""Chooses parameters without private data for Algorithm 1 of the clustering paper (Esfandiari et al.), in which a
-curator resamples labels from noisy label distributions of clusters.
+"""Chooses parameters of Algorithm 1 of the clustering paper (Esfandiari et al.) without private data.
 
-Which parameters are best depends on the true labels, which must not be used. So a rehearsal runs the mechanism on
-made-up clusters. Their label distributions (over K labels) are drawn from a Dirichlet law of concentration 2/K, and
-then mixed, with weight φ, with a uniform distribution on two of the labels. Each cluster has two points; their label
-distributions are at L1 distance φ from the cluster's distribution, in opposite directions. The learner predicts the
-majority of the released labels at each point; the learner's excess 0-1 risk is the cost of the parameters. All inputs
-are public: K, the cluster size, the number of decisions that a learner takes within a cluster, and a guess of φ.
+In Algorithm 1 a curator resamples labels from noisy label distributions of clusters. Which parameters are best depends
+on the true labels, but these must not be used. So a rehearsal runs the mechanism on made-up clusters. The label
+distribution of such a cluster, over K labels, is drawn from a Dirichlet law of concentration 2/K. It is then mixed,
+with weight φ, with the uniform distribution on two labels. Each cluster has two points. Their label distributions are
+at L1 distance φ from the cluster's distribution, in opposite directions. The learner predicts the majority of the
+released labels at each point. The cost of the parameters is the excess 0-1 risk. All inputs are public: K, the cluster
+size, the number of decisions of a learner within a cluster, and a guess of φ.
 """
 
 import math
@@ -19,21 +19,22 @@ from p2p_sim.privacy.rivals import released_distribution
 
 Floats = NDArray[np.float64]
 REHEARSED = 8_000
-"""Number of made-up clusters of a rehearsal, times the number K of classes; so the arrays of a rehearsal have the same
-size for every K."""
+"""Number of made-up clusters of a rehearsal, times the number K of classes."""
 SURE = 3.0
-"""Number of standard errors by which a choice must beat uniform randomised response, which needs no guess of φ."""
+"""By so many standard errors a choice must beat uniform randomised response, which needs no guess of φ."""
 SPARED = 1.0 - 1e-9
-"""Share of ε that is spent: slightly less than 1, so that the rounding of a λ near 1 cannot bring the spending above
-ε.
-"""
+"""Share of ε that is spent. It is slightly below 1, so that rounding of λ cannot bring the spending above ε."""
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Shares of ε that may be spent on the released label distributions; the rest is spent on the labels."""
+"""Shares of ε that may be spent on noisy label distributions; the rest is spent on the labels."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Parameters of Algorithm 1: resampling probability λ, noise scale σ (perhaps infinite) and threshold τ."""
+    """Parameters of Algorithm 1: resampling probability λ, noise scale σ (perhaps infinite) and threshold τ.
+
+    With probability λ, a label is replaced by a draw from its cluster's noisy label distribution. This distribution
+    comes from label counts with noise of scale σ, and its entries are at least τ.
+    """
 
     resampling_prob: float
     noise_scale: float
@@ -41,10 +42,8 @@ class Choice:
 
 
 def uniform(epsilon: float, classes: int) -> Choice:
-    """The parameters of Algorithm 1 that make it uniform randomised response at ε (Corollary 1). In Algorithm 1 a
-    curator replaces each label with probability λ by a draw from a noisy label distribution of the cluster. Here λ =
-    K/(K-1+e^ε), the noise is infinite (σ = ∞) and every class gets at least τ = 1/K, so that the draw is uniform over K
-    classes. ε is lowered by a billionth, so that rounding cannot exceed it.
+    """The parameters that make Algorithm 1 uniform randomised response at ε (Corollary 1): λ = K/(K-1+e^ε), σ = ∞, τ =
+    1/K. ε is lowered by a billionth, so that rounding cannot exceed it.
 
     Args:
         epsilon: ε. classes: K.
@@ -53,10 +52,9 @@ def uniform(epsilon: float, classes: int) -> Choice:
 
 
 def split_budget(epsilon: float, share: float, threshold: float) -> Choice:
-    """Parameters of Algorithm 1 that divide ε into two parts. The noisy label distribution costs 2/σ if noise of scale
-    σ is added to a cluster's label counts. The labels cost ln(1 + (1-λ)/(λτ)), since each label is replaced with
-    probability λ by a draw from this distribution, whose entries are at least τ. At τ = 0 all labels are replaced
-    (λ = 1), and all of ε is spent on the distribution. ε is lowered by a billionth, so that rounding cannot exceed it.
+    """Parameters of Algorithm 1 that divide ε into two parts. The noisy label distribution costs 2/σ. The labels cost
+    ln(1 + (1-λ)/(λτ)). At τ = 0 all labels are replaced (λ = 1), and all of ε is spent on the distribution. ε is
+    lowered by a billionth, so that rounding cannot exceed it.
 
     Args:
         epsilon: ε in all. share: the part of ε for the distribution, 0 to 1. threshold: τ, 0 to 1/K for K classes.
@@ -68,9 +66,8 @@ def split_budget(epsilon: float, share: float, threshold: float) -> Choice:
 
 
 def corollary2(epsilon: float, heterogeneity: float) -> Choice:
-    """Parameters of Corollary 2 for Algorithm 1, as printed in the clustering paper. A label is replaced by a draw from
-    the cluster's noisy label distribution with probability λ = 1/(1+(e^ε-1)φ), the noise on label counts has scale
-    σ = 1/ε, and entries of the distribution are at least τ = φ. These parameters spend up to 3ε instead of ε.
+    """Parameters of Corollary 2 for Algorithm 1, as printed in the clustering paper: λ = 1/(1+(e^ε-1)φ), σ = 1/ε, τ =
+    φ. They spend up to 3ε instead of ε.
 
     Args:
         epsilon: ε. heterogeneity: φ, the mean L1 distance between the label distributions of a user's features and of
@@ -80,11 +77,9 @@ def corollary2(epsilon: float, heterogeneity: float) -> Choice:
 
 
 def candidates(epsilon: float, classes: int) -> list[Choice]:
-    """The 122 choices of parameters of Algorithm 1 that a rehearsal compares. Each has the probability λ with which a
-    label is drawn anew from its cluster's noisy label distribution, the scale σ of the noise on label counts, and the
-    least entry τ of such a distribution. Each spends ε, reduced by a billionth, at δ = 0. The choices are: uniform
-    randomised response; all labels drawn anew (λ = 1, τ = 0); and, for each of 12 values of τ from 0.001/K to 0.8/K,
-    ten splits of ε between distributions and labels.
+    """The 122 choices of parameters that a rehearsal compares. Each spends ε, reduced by a billionth, at δ = 0. The
+    first is uniform randomised response. The second draws all labels anew (λ = 1, τ = 0). The others have 12 values of
+    τ from 0.001/K to 0.8/K; for each τ there are ten splits of ε between distributions and labels.
 
     Args:
         epsilon: ε. classes: K.
@@ -99,21 +94,20 @@ def candidates(epsilon: float, classes: int) -> list[Choice]:
 def rehearse(
     choices: list[Choice], classes: int, cluster_size: int, decisions: int, heterogeneity: float, seed: int = 0
 ) -> Floats:
-    """The excess 0-1 risk of a majority vote after Algorithm 1, for each choice of its parameters and each of
-    approximately 8,000/K made-up clusters: (len(choices), clusters). In each cluster a learner predicts at two points.
-    At each point the prediction is the majority of the released labels of n/decisions users. All choices are tried on
-    the same clusters, the same label counts and, up to its scale, the same noise on these counts; the released labels
-    are drawn anew for each choice.
+    """The excess 0-1 risk after Algorithm 1 for each choice of parameters and each made-up cluster: (len(choices),
+    clusters). There are approximately 8,000/K clusters. In each, a learner predicts at two points. At each point the
+    prediction is the majority of the released labels of n/decisions users. All choices use the same clusters, the same
+    label counts and, up to its scale, the same noise on these counts. Released labels are drawn anew for each choice.
 
     Args:
-        choices: parameters to compare: resampling probability, noise scale and threshold; released labels are not
-        debiased. classes: K. cluster_size: n, users of a cluster. decisions: the number of equal groups into which a
-        cluster's users are divided, one for each decision of the learner. heterogeneity: φ in [0, 1], the L1 distance
-        between the label distributions of a point and of its cluster. seed: public; all random numbers follow from it.
+        choices: parameters to compare. classes: K. cluster_size: n, users of a cluster. decisions: number of equal
+        groups into which a cluster's users are divided, one for each decision of the learner. heterogeneity: φ in [0,
+        1], the L1 distance between the label distributions of a point and of its cluster. seed: public; all random
+        numbers follow from it.
     """
     rng = np.random.default_rng(seed)
     cluster, points = _law(classes, heterogeneity, rng)
-    # one draw of label counts and noise for all choices, so that their risks differ less by chance
+    # all choices share one draw of label counts and noise, so that their risks differ less by chance
     share = rng.multinomial(cluster_size, cluster) / cluster_size
     noise = np.clip(rng.laplace(size=share.shape), -700.0, 700.0) / cluster_size
     users = max(1, round(cluster_size / decisions))
@@ -132,10 +126,9 @@ def rehearse(
 
 
 def _law(classes: int, heterogeneity: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Draws the label distributions of R = 8,000 // K made-up clusters, (R, K), and those of two points in each
-    cluster, (2, R, K). At the first point the probability of one label is φ/2 above that in the cluster, and the
-    probability of another label is φ/2 below. So the L1 distance between point and cluster is φ. At the second point
-    the signs are opposite.
+    """Draws the label distributions of R = 8,000 // K made-up clusters, (R, K), and of two points in each, (2, R, K).
+    The first point has one label with probability φ/2 more than its cluster, and another label with φ/2 less. At the
+    second point the signs are opposite. So each point has L1 distance φ from its cluster.
 
     Args:
         classes: K. heterogeneity: φ; a value above 1 counts as 1. rng: random numbers.
@@ -154,11 +147,9 @@ def _law(classes: int, heterogeneity: float, rng: np.random.Generator) -> tuple[
 
 
 def best_choice(epsilon: float, classes: int, cluster_size: int, decisions: int, heterogeneity: float) -> Choice:
-    """The parameters of Algorithm 1 that give the smallest risk on made-up clusters, among 122 choices that all spend
-    ε. The parameters are the resampling probability λ, the scale σ of the noise on label counts, and the least entry τ
-    of a noisy label distribution, with 2/σ + ln(1 + (1-λ)/(λτ)) = ε. No private data are used. Uniform randomised
-    response, in which only the labels cost ε, is chosen unless the risk of another choice is smaller by more than three
-    standard errors.
+    """The parameters of Algorithm 1 with the smallest risk on made-up clusters, among 122 choices that all spend ε. The
+    choice is uniform randomised response unless another risk is smaller by more than three standard errors. No private
+    data are used.
 
     Args:
         epsilon: ε. classes: K. cluster_size: users of a cluster. decisions: how many majority votes a learner takes in

@@ -41,7 +41,7 @@ def bayes_error_rate(mass: Floats, label_distribution: Floats) -> float:
 
 def area_under_curve(negative: Floats, positive: Floats, score: Floats) -> float | None:
     """Area under the ROC curve: the probability that a row of label 1 has a larger score than a row of label 0. Ties
-    count half. None if a label has no mass.
+    count half. The result is None if a label has no mass.
 
     Args:
         negative, positive: (P,) mass, or number of rows, of labels 0 and 1 at each score. score: (P,) the scores.
@@ -57,8 +57,8 @@ def area_under_curve(negative: Floats, positive: Floats, score: Floats) -> float
 
 
 def constant_risks(mass: Floats, label_distribution: Floats) -> tuple[float, float]:
-    """The smallest expected 0-1 loss, and the smallest expected log loss in nats, that a predictor can have if it
-    ignores the features.
+    """The smallest expected 0-1 loss, and the smallest expected log loss in nats, of predictors that ignore the
+    features.
 
     Args:
         mass: (P,) probability of each point. label_distribution: (P, K) p(y|x).
@@ -83,8 +83,8 @@ def best_logistic_risk(points: Floats, mass: Floats, positive: Floats) -> float:
 def logistic_risk_after(points: Floats, mass: Floats, learned: Floats, positive: Floats) -> float:
     """Expected log loss, in nats, of the affine logistic model fitted to infinitely many labels of another law.
 
-    The expected loss on the labels of the other law is a convex function of the model's coefficients. A trust-region
-    Newton method minimises it until the gradient is below 1e-11; nothing is sampled.
+    The fit minimises the expected loss on the other law's labels, a convex function of the coefficients. A trust-region
+    Newton method runs until the gradient is below 1e-11; nothing is sampled.
 
     Args:
         points: (P, d) features. mass: (P,) their probabilities. learned: (P,) p(1|x), in [0, 1], of the labels to which
@@ -92,8 +92,7 @@ def logistic_risk_after(points: Floats, mass: Floats, learned: Floats, positive:
     """
     from scipy.optimize import minimize
 
-    # an orthonormal basis of the affine functions on the points: this problem is well-conditioned, and its minimum is
-    # the same
+    # an orthonormal basis of the affine functions on the points: well-conditioned, with the same minimum
     design = np.hstack([points, np.ones((len(points), 1))])
     basis, values, _ = np.linalg.svd(design, full_matrices=False)
     design = basis[:, values > 1e-10 * values[0]] * np.sqrt(len(points))
@@ -119,8 +118,8 @@ def logistic_risk_after(points: Floats, mass: Floats, learned: Floats, positive:
 
 
 def cluster_means(mass: Floats, values: Floats, cluster: NDArray[np.integer]) -> Floats:
-    """For each of P points, the weighted mean of a quantity over all points of its cluster: (P,). If the quantity is
-    p(y|x), for example, the mean is the probability p(y|c) of label y in the cluster c of the point.
+    """For each of P points, the weighted mean of a quantity over all points of its cluster: (P,). For the quantity
+    p(y|x), the mean is p(y|c), where c is the cluster of the point.
 
     Args:
         mass: (P,) weight of each point. values: (P,) the quantity at each point. cluster: (P,) cluster of each point.
@@ -131,7 +130,7 @@ def cluster_means(mass: Floats, values: Floats, cluster: NDArray[np.integer]) ->
 
 
 def exchanged_distribution(mass: Floats, positive: Floats, cluster: NDArray[np.integer], flip_prob: float) -> Floats:
-    """For each of P points, the probability that the noisy label of a random user of its cluster is 1: (P,).
+    """The probability (P,), at each of P points, that the noisy label of a random user of the point's cluster is 1.
 
     Args:
         mass: (P,) probability of each point. positive: (P,) p(1|x). cluster: (P,) cluster of each point. flip_prob: α,
@@ -141,7 +140,7 @@ def exchanged_distribution(mass: Floats, positive: Floats, cluster: NDArray[np.i
 
 
 def heterogeneity(mass: Floats, label_distribution: Floats, cluster: NDArray[np.integer]) -> float:
-    """Heterogeneity φ = E Σ_y |p(y|x) - p(y|c)| of the clusters c under a known law, where c is the cluster of x.
+    """Heterogeneity φ = E Σ_y |p(y|x) - p(y|c)| under a known law, where c is the cluster of x.
 
     Args:
         mass: (P,) probability of each point. label_distribution: (P, K) p(y|x). cluster: (P,) cluster of each point.
@@ -160,10 +159,9 @@ def heterogeneity_upper_estimate(
 ) -> float:
     """An unbiased estimate, from true labels, of an upper bound of heterogeneity φ.
 
-    The bound is E 2(1 - p(Y|c)), where Y is a user's label and c her cluster. φ would equal this bound if features
-    determined labels (p(Y|x) = 1). By Jensen's inequality the bound is at least φ. The share of her label among the
-    other users of her cluster estimates p(Y|c) without bias. The estimate is only for the experimenter: a parameter
-    that depends on it is not private.
+    The bound is E 2(1 - p(Y|c)), where Y is a user's label and c her cluster. Jensen's inequality gives the bound.
+    Equality holds if features determine labels. An unbiased estimate of p(Y|c) is the share of users with label Y among
+    the other users of c. The estimate is only for the experimenter: a parameter that depends on it is not private.
 
     Args:
         labels: (n,) in 0..K-1, stored cluster by cluster. cluster_offsets: (C+1,) first user of each cluster, and n at

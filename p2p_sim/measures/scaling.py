@@ -10,22 +10,24 @@ from p2p_sim.measures.intervals import Estimate, Floats
 RESAMPLES = 400
 """Number of bootstrap samples of the replicates for the 95% interval of a fitted constant."""
 VARIES = 1.1
-"""A term varies if its largest value over the points is more than this factor times its smallest. All terms that do not
-vary share one constant."""
+"""A term varies if its largest value over the points is above this factor times its smallest value. All other terms
+share one constant.
+"""
 
 
 FORMS = {
     "Theorem 4's form": {"φ": 1.0, "α": 1.0, "1/√(θn)": 0.5},
     "squares": {"φ²": 2.0, "α²": 2.0, "1/(θn)": 1.0},
 }
-"""For each form of a sum, its three terms, which are fitted with free constants. The key of a term is its symbol, and
-the value is its exponent. The first term is a power of φ (heterogeneity of clusters), the second a power of α (flip
-probability), and the third a power of 1/(θn), where θn is the number of labels that reach the learner.
+"""The three terms of each form of a sum: the symbol of a term, and its exponent. The terms are powers of φ
+(heterogeneity of clusters), of α (flip probability) and of 1/(θn). Here θn is the number of labels that reach the
+learner.
 
-Theorem 4 of the clustering paper (Esfandiari et al.) says that excess risk is at most O(√(dim log(1/γ)/(θn)) + φ + α);
-it may be smaller. The fits do not vary the theorem's dimension dim and its γ. Near its minimum, a smooth loss, such as
-log loss in a model that can represent the law of the data, grows with the square of the distance from the minimum; the
-second form has squares for such losses."""
+Theorem 4 of the clustering paper (Esfandiari et al.) bounds the excess risk by O(√(dim log(1/γ)/(θn)) + φ + α). The
+fits do not vary its dimension dim and its γ. The excess risk may be smaller. A smooth loss near its minimum grows with
+the square of the distance, and the second form is for such losses. An example is log loss in a model that can represent
+the law of the data.
+"""
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,11 @@ class Fit:
 
 
 def log_log_slope(x: Floats, values: Floats) -> Estimate:
-    """Least-squares slope of ln(mean over replicates) against ln x, with a jackknife t-interval over replicates.
+    """Least-squares slope of ln(mean over replicates) against ln x, with a 95% jackknife t-interval over replicates.
 
-    The jackknife leaves out one replicate of all points at a time. So it accounts for random numbers that points share;
-    an interval from the scatter of points about the line would not. The interval is for the slope of the expected
-    values at these x; it does not claim that the expected values lie on a line. Its ends are NaN if there
-    are fewer than three replicates, or if a mean without one replicate is not above 0.
+    The jackknife leaves out one replicate at all points at a time. So random numbers that points share are accounted
+    for. The interval is for the slope of the expected values at these x. The expected values need not lie on a line.
+    Both ends are NaN if there are fewer than three replicates, or if a mean without one replicate is not above 0.
 
     Args:
         x: (P,) above 0, at least two distinct values. values: (P, R) measured at each of P points in each of R
@@ -73,7 +74,7 @@ def log_log_slope(x: Floats, values: Floats) -> Estimate:
     weights = centred / (centred @ centred)
     slope = float(weights @ np.log(values.mean(axis=1)))
     count = values.shape[1]
-    means_without = (values.sum(axis=1, keepdims=True) - values) / max(count - 1, 1)  # (P, R) means without replicate r
+    means_without = (values.sum(axis=1, keepdims=True) - values) / max(count - 1, 1)  # (P, R): without each replicate
     if count < 3 or means_without.min() <= 0:
         return Estimate(slope, float("nan"), float("nan"))
     left_out = weights @ np.log(means_without)
@@ -83,14 +84,14 @@ def log_log_slope(x: Floats, values: Floats) -> Estimate:
 
 
 def fit_forms(table: pd.DataFrame, values: Floats, rng: np.random.Generator) -> list[Fit]:
-    """Two formulas for the excess risk, fitted to its means over replicates: a φ + b α + c/√(θn) (the form of Theorem
-    4) and a φ² + b α² + c/(θn), with constants a, b and c of at least 0. Here φ is the heterogeneity of clusters, α the
-    flip probability, and θn the number of labels that reach the learner.
+    """Two formulas for the excess risk, fitted to its means over replicates. The first is a φ + b α + c/√(θn), the form
+    of Theorem 4; the second is a φ² + b α² + c/(θn). Here φ is the heterogeneity of clusters, α the flip probability,
+    and θn the number of labels that reach the learner. The constants a, b and c are at least 0.
 
-    The fit minimises Σ (fitted/measured - 1)², so that small and large risks count alike. The 95% percentile intervals
-    come from resampled replicates; a replicate is resampled for all points at once. These intervals are too narrow for
-    few replicates, and one-sided if a constant is 0; their ends are NaN for fewer than three replicates. Terms that do
-    not vary over the points cannot be separated: they share one constant.
+    The fit minimises Σ (fitted/measured - 1)², so small and large risks count alike. The 95% percentile intervals come
+    from resampled replicates; a replicate is resampled for all points at once. With few replicates the intervals are
+    too narrow. If a constant is 0, its interval is one-sided. With fewer than three replicates, both ends are NaN.
+    Terms that do not vary over the points share one constant.
 
     Args:
         table: a row for each of P points, with columns sampling_rate (θ), num_users (n), heterogeneity (φ) and
@@ -110,20 +111,19 @@ def fit_forms(table: pd.DataFrame, values: Floats, rng: np.random.Generator) -> 
 
 def _fit(name: str, powers: dict[str, float], base: Floats, values: Floats, rng: np.random.Generator) -> Fit:
     """One formula for the excess risk, fitted to the means over replicates, with 95% intervals. The formula is a sum of
-    three terms with free constants of at least 0: a power of φ (heterogeneity of clusters), one of α (flip probability)
-    and one of 1/(θn) (one over the number of labels that reach the learner). Terms that do not vary over the points
-    share one constant.
+    powers of φ, α and 1/(θn) with free constants of at least 0. Terms that do not vary over the points share one
+    constant.
 
     Args:
-        name: the formula. powers: the exponents of φ, α and 1/(θn), in this order, each under the term's symbol,
-        such as "1/√(θn)": 0.5. base: (P, 3) φ, α and 1/(θn) at each of P points. values: (P, R) risks measured at each
-        point and replicate. rng: draws the resampled replicates.
+        name: the formula. powers: the exponents of φ, α and 1/(θn), in this order, each under the term's symbol, such
+        as "1/√(θn)". base: (P, 3) φ, α and 1/(θn) at each of P points. values: (P, R) risks measured at each point and
+        replicate. rng: draws the resampled replicates.
 
     Raises:
         ValueError: there are fewer points than constants, or terms are linearly dependent over the points.
     """
-    # the design has a column for each term that varies, and one for all other terms; values up to 1e-12 count as 0,
-    # since a φ of 1e-17 is a rounding error
+    # the design has a column for each term that varies, and one for all other terms; values up to 1e-12 count as
+    # rounding errors
     terms, (points, replicates) = base ** list(powers.values()), values.shape
     varying = terms.max(axis=0) > np.maximum(VARIES * terms.min(axis=0), 1e-12)
     design = np.column_stack([terms[:, varying], *([] if varying.all() else [np.ones(points)])])
@@ -154,5 +154,5 @@ def _relative_nnls(design: Floats, mean: Floats) -> Floats:
     from scipy.optimize import nnls
 
     relative = design / mean[:, None]
-    scale = np.linalg.norm(relative, axis=0)  # gives all columns the same norm, for the solver's tolerance
+    scale = np.linalg.norm(relative, axis=0)  # all columns get the same norm, for the solver's tolerance
     return np.asarray(nnls(relative / scale, np.ones(len(mean)))[0] / scale)

@@ -69,23 +69,23 @@ TOTALS = (
     "learner_messages",
     "learner_bytes",
 )
-"""Counts of requests, messages and bytes, which are summed over the replicates."""
+"""Numbers of requests, messages and bytes, which are summed over the replicates."""
 
 
 def means(rows: "pd.DataFrame") -> dict[str, Mean]:
-    """Mean and 95% interval of every measured column that has no missing values; an AUC's interval is cut to [0, 1]."""
+    """Mean and 95% interval of each measured column without missing values. The interval of an AUC is cut to [0, 1]."""
     intervals = {name: mean_interval(rows[name].astype(float)) for name in _complete(rows, MEANS)}
     return {name: mean.within(0.0, 1.0) if name.endswith("auc") else mean for name, mean in intervals.items()}
 
 
 def _complete(rows: "pd.DataFrame", names: Sequence[str]) -> list[str]:
-    """The names of columns that the rows have, without missing values."""
+    """The given names that are columns of the rows without missing values."""
     return [name for name in names if name in rows and rows[name].notna().all()]
 
 
 def excess_error(rows: "pd.DataFrame") -> Mean | None:
-    """Mean over replicates of the private minus the non-private error rate; None if the latter is missing in a
-    replicate.
+    """Mean over replicates of the private minus the non-private error rate; None if a replicate lacks the non-private
+    rate.
     """
     if rows["nonprivate_error_rate"].isna().any():
         return None
@@ -93,10 +93,10 @@ def excess_error(rows: "pd.DataFrame") -> Mean | None:
 
 
 def group_means(rows: "pd.DataFrame") -> dict[str, Mean]:
-    """Means over replicates, with 95% intervals, of four columns for each group of users: the group's share of the
-    users, its error rates with and without privacy, and its loss of accuracy (the difference of these two rates). A
-    group has the users of one class, those with one value of a public column such as sex, or those in clusters of
-    similar size. Columns that are missing in some replicate are left out.
+    """Means over replicates, with 95% intervals, of four columns for each group of users. The columns are the group's
+    share of the users, the two error rates with and without privacy, and their difference. A group has the users of one
+    class, of one value of a public column such as sex, or of clusters of similar size. Columns with a missing value are
+    left out.
 
     Args:
         rows: result rows of one scenario, one for each replicate.
@@ -114,10 +114,9 @@ def worst_epsilons(rows: "pd.DataFrame") -> dict[str, float | None]:
 
 
 def summarise(rows: "pd.DataFrame", parameters: Sequence[str] = ()) -> dict[str, Any]:
-    """A summary of one scenario's result rows as a record for JSON. It has the number of replicates; the mechanism, the
-    observer and other texts; δ, θ and the range of each parameter; the largest value of each column of ε; and means
-    with 95% intervals. If messages were simulated, the entry `totals` has the counts of requests, messages and bytes,
-    each summed over the replicates.
+    """A summary of one scenario's result rows as a record for JSON. The record has texts, such as the mechanism, and
+    the range of each parameter. It also has the largest value of each column of ε, and means with 95% intervals. If
+    messages were simulated, the entry `totals` has the numbers of requests, messages and bytes over all replicates.
 
     Args:
         rows: result rows, one for each replicate of the scenario. parameters: names of the columns with parameters of
@@ -135,7 +134,7 @@ def summarise(rows: "pd.DataFrame", parameters: Sequence[str] = ()) -> dict[str,
         if name not in record:
             record |= {f"{name}_min": float(rows[name].min()), f"{name}_max": float(rows[name].max())}
     record |= worst_epsilons(rows)
-    # means with intervals; the loss of accuracy pairs private and non-private results of the same replicate
+    # means with intervals; for the loss of accuracy, differences are taken within replicates
     paired = excess_error(rows)
     for name, mean in {**means(rows), **({LOSS: paired} if paired else {}), **group_means(rows)}.items():
         record[name] = {"mean": mean.value, "interval_95": [mean.low, mean.high] if mean.replicates > 1 else None}

@@ -1,6 +1,4 @@
-"""Theorem 2 of the vector approximation paper (Zhao et al. 2025): an upper bound of a classifier's excess risk. The
-bound follows from the errors of the learned probabilities of bits.
-"""
+"""Theorem 2 of the vector approximation paper (Zhao et al. 2025): an upper bound of a classifier's excess risk."""
 
 import math
 from dataclasses import dataclass
@@ -15,12 +13,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PointwiseRisk:
-    """The excess risk of a classifier at each of n points, and Theorem 2's bound of it. The theorem compares the mean
-    excess risk over the points with the mean bound.
+    """The excess risk of a classifier at each of n points, and its bound by Theorem 2.
 
     error: (n,) Δ(x), the largest error, over the classes, of the estimated probability that a noisy bit is 1. excess:
-    (n,) η*(x) - η_c(x): the largest class probability minus that of the predicted class c. bound: (n,) Theorem 2's
-    bound, which is at least `excess` at every point.
+    (n,) η*(x) - η_c(x), the largest class probability minus the probability of the predicted class c. bound: (n,)
+    Theorem 2's bound, which is at least `excess` at every point.
     """
 
     error: Floats
@@ -29,15 +26,14 @@ class PointwiseRisk:
 
 
 def theorem_2(learned: Floats, label_distribution: Floats, epsilon: float) -> PointwiseRisk:
-    """The excess risk at n points of a model that learned from noisy one-hot labels, and its bound by Theorem 2 of the
-    vector approximation paper (equations 18 to 21). Each user sends her label as a vector of K bits, and each bit was
-    flipped with probability 1/(1 + e^(ε/2)). For each class j the model estimates the probability that the noisy bit
-    Z(j) is 1, and predicts the class with the largest estimate.
+    """The excess risk at n points of a model learned from noisy one-hot labels, and its bound by Theorem 2 (equations
+    18 to 21). Each user sends her label as K bits. Each bit was flipped with probability 1/(1 + e^(ε/2)). For each
+    class j the model estimates the probability that the noisy bit Z(j) is 1. The class with the largest estimate is
+    predicted.
 
-    Let Δ be the largest error of these estimates at a point. Class probabilities follow from the estimates; their
-    largest error is Δ_ε = Δ/tanh(ε/4). Let η* and η_s be the largest and the second largest true class probability.
-    Where η* - η_s > 2Δ_ε, the errors are too small to change the predicted class, and the bound is 0. Elsewhere the
-    bound is 2Δ_ε.
+    Let Δ be the largest error of these estimates at a point. Class probabilities follow from the estimates, with errors
+    up to Δ_ε = Δ/tanh(ε/4). Let η* and η_s be the largest and the second largest true class probability. If η* - η_s >
+    2Δ_ε, such errors cannot change the predicted class, and the bound is 0. Otherwise the bound is 2Δ_ε.
 
     >>> found = theorem_2(np.array([[0.5, 0.4]]), np.array([[0.4, 0.6]]), epsilon=2.0)
     >>> found.excess.round(3).tolist(), found.bound.round(3).tolist()

@@ -1,4 +1,4 @@
-"""Mechanisms, which make labels private; all have the same interface."""
+"""Mechanisms, which make labels private. All have the same interface."""
 
 from p2p_sim.base.late_names import late
 

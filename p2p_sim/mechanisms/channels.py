@@ -1,8 +1,8 @@
 """Channels in which users send messages to the learner, either under their names or through a trusted shuffler.
 
-A randomizer is the random function that turns a label into a message; a channel takes any randomizer. In the local
-channel every user sends her message under her own name, so only the noise protects her label. A shuffler passes on the
-messages of each cluster in random order.
+A randomizer is the random function that turns a label into a message. In the local channel every user sends her message
+under her own name, so only the noise protects her label. A shuffler passes on the messages of each cluster in random
+order.
 """
 
 from abc import abstractmethod
@@ -36,25 +36,25 @@ UP = 1.0 + 2.0**-45
 
 
 class Channel(Mechanism):
-    """A mechanism whose users send one message each, made by a randomizer.
+    """A mechanism in which each user sends one message, made by a randomizer.
 
-    source: whose message is released under a user's name: her own, or that of a random user of her cluster.
+    source: whose message is released under a user's name; "user": her own, "cluster": a random user's of her cluster.
     """
 
     source: ClassVar[Source] = "user"
 
     @abstractmethod
     def randomizer(self, setup: Setup) -> Message:
-        """The random function that turns a user's label into the message she sends, with its privacy parameters.
+        """The random function that turns a user's label into her message, with its privacy parameters.
 
         Args:
-            setup: what is known of the users beforehand: cluster sizes, number of classes K, the scenario's δ, and
-            the grid of label values if labels are numbers.
+            setup: facts that are known beforehand, such as the cluster sizes, the number of classes K and the
+            scenario's δ.
         """
 
     @property
     def noise(self) -> Message:
-        """The randomizer of this mechanism. It exists once the mechanism's parameters are fixed (`deployed`)."""
+        """The randomizer of this mechanism, after the mechanism's parameters are fixed (`deployed`)."""
         return self.randomizer(self.setup)
 
     def release(
@@ -65,12 +65,12 @@ class Channel(Mechanism):
         return LabelRelease.of(noise.released(noise.randomize(labels, streams.generator("flip"))), noise.releases)
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """The public probabilities of each released label given the true label, which learners may use: one matrix (K,
-        K) for all labels, and whether a released label is the user's own or that of a random user of her cluster. None
-        if messages do not carry a class. A subclass that changes labels after the randomizer must override this method.
+        """The public probabilities (K, K) of a released label given the true label, for learners. The law also says
+        whose true label this is: the user's own, or a random user's of her cluster. None if messages do not carry a
+        class. A subclass that changes labels after the randomizer must override this method.
 
         Args:
-            outcome: the result of the run, which does not matter here.
+            outcome: the result of the run; not used.
         """
         transition = self.noise.transition
         return None if transition is None else NoiseLaw.common(transition, self.source)
@@ -89,7 +89,7 @@ class Channel(Mechanism):
 
 @dataclass(frozen=True)
 class MessageAccountant(Accountant):
-    """Base of accountants for a single message. The observer sees the message and knows its sender.
+    """Base of accountants for a single message. The observer sees the message and knows the sender.
 
     message: the randomizer.
     """
@@ -108,7 +108,7 @@ class MessageAccountant(Accountant):
 
 @dataclass(frozen=True)
 class LocalAccountant(MessageAccountant):
-    """Accountant for a single message, whose sender the observer knows. Its bound is that ε is at most ε₀ at every δ.
+    """Accountant for a single message with a known sender. The stated ε is ε₀ at every δ.
 
     local_epsilon: ε₀, the ε of a message at δ = 0. conditions: conditions of the bounds, as sentences.
     """
@@ -136,18 +136,15 @@ class LocalChannel(Channel):
     """Every user sends her message under her name. There is no trusted party, and only the noise protects a label."""
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """Accountant of a user's message, which is seen with her name. The accountant is the same for every cluster
-        size.
-        """
+        """Accountant of a user's message, which is seen with her name. Cluster sizes do not matter."""
         noise = self.randomizer(setup)
         return LocalAccountant(noise, noise.local_epsilon, self.conditions)
 
     def accountant_of(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
     ) -> Accountant | None:
-        """Always None: this mechanism gives no accountant that bounds δ at every ε for a run. A computation that would
-        use such an accountant (for example, how well the learner guesses a label) uses a single fact instead: at every
-        δ, ε is at most ε₀ (the ε of one noisy label).
+        """Always None: no accountant bounds δ at every ε here. Callers use that ε is at most ε₀ (the ε of one message)
+        at every δ.
 
         Args:
             outcome, cluster_sizes, situation: not used.
@@ -170,12 +167,10 @@ class ShuffledChannel(Channel):
         return replace(sent, payload=sent.payload[np.lexsort((keys, cluster))])
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """Scores of the K classes for each released label, from which accuracy can be estimated without true labels.
-        The label's owner is a random user of the cluster. Averaged over the noise, the scores are 1 for the owner's
-        true class and 0 for the other classes. None if the noise gives no such scores.
-
-        The result also says that no label was released twice, which makes estimates more precise: the shuffler releases
-        the message of each user once, under the name of some user of her cluster.
+        """Scores of the K classes for each released label, for estimates of accuracy without true labels. The label's
+        owner is a random user of the cluster. The mean of a score over the noise is 1 for the owner's true class and 0
+        for the other classes. None if the noise gives no such scores. The result also says that no label was released
+        twice, which makes estimates more precise.
 
         Args:
             outcome: the result of the run, with the released labels. cluster_offsets: (C+1,); cluster c holds users
@@ -187,7 +182,7 @@ class ShuffledChannel(Channel):
 
 @dataclass(frozen=True)
 class Table(Message):
-    """A randomizer given by a matrix of probabilities: a label is replaced by a draw from its row of the matrix.
+    """A randomizer given by a matrix of probabilities. A label is replaced by a draw from its row of the matrix.
 
     rows: (K, K) as nested tuples; entry [y][z] is the probability that the label y is sent as z. parameters: empty,
     because the mechanism that makes the matrix has its own parameters.
@@ -205,7 +200,7 @@ class Table(Message):
 
     @property
     def local_epsilon(self) -> float:
-        """ε₀ of one message: the largest logarithm of a ratio of two entries in a column of the matrix, rounded up."""
+        """ε₀ of one message, rounded up: the largest logarithm of a ratio of two entries in a column of the matrix."""
         return law_epsilon(self.transition) * UP
 
     @property
@@ -218,16 +213,15 @@ class Table(Message):
         return (len(self.rows) - 1).bit_length()
 
     def alone(self, epsilon: float) -> Bracket:
-        """Lower and upper bound of δ(ε) of one message whose sender is known: the largest Σ max(0, P - e^ε P') over
-        rows P, P' of the matrix.
+        """Lower and upper bound of δ(ε) of one message with a known sender. The exact value is the largest Σ max(0, P -
+        e^ε P') over rows P, P' of the matrix.
         """
         delta = law_delta(self.transition, epsilon)
         return Bracket(delta / UP, 0.0 if epsilon >= self.local_epsilon else min(1.0, delta * UP + 1e-15))
 
     def attained(self, delta: float) -> float:
-        """A lower bound of ε at a given δ, for one message whose sender is known. Let δ(ε) be the smallest δ at which ε
-        holds. The result is an ε with δ(ε) above the given δ, so that only a larger ε can hold at δ; it is 0 if none is
-        found.
+        """A lower bound of ε at δ, for one message with a known sender: only a larger ε can hold at δ. The result is 0
+        if no such bound is found.
 
         Args:
             delta: δ.
@@ -251,9 +245,7 @@ class TableAccountant(MessageAccountant):
 
 
 class LocalMechanism(LocalChannel):
-    """Base of local mechanisms given by a matrix of probabilities. A subclass defines `kind`, its keys, and
-    `transition`.
-    """
+    """Base of local mechanisms with a matrix of probabilities. Subclasses define `kind`, the keys, and `transition`."""
 
     conditions: ClassVar[tuple[str, ...]] = LOCAL_CONDITIONS
 

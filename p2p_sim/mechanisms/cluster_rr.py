@@ -23,14 +23,13 @@ from p2p_sim.privacy.rivals import CURATOR_CONDITIONS, ClusterResampling, releas
 def released_distributions(
     counts: NDArray[np.integer], threshold: float, noise_scale: float, rng: np.random.Generator
 ) -> Floats:
-    """Draws the noisy label distribution q̃ of each of C clusters, (C, K), as in Algorithm 1, lines 2 to 20.
-
-    Laplace noise is added to the cluster's label shares. The shares are then clipped to [τ, 1] and changed so that they
-    sum to 1.
+    """Draws the noisy label distribution q̃ of each of C clusters, (C, K), as in Algorithm 1, lines 2 to 20. Laplace
+    noise is added to the cluster's label shares. The shares are then clipped to [τ, 1] and changed so that they sum to
+    1.
 
     Args:
         counts: (C, K) number of users of each cluster with each label; every cluster has users. threshold: τ in [0,
-        1/K]. noise_scale: σ >= 0, in numbers of users; at σ = ∞ the labels have no influence on q̃. rng: draws C·K
+        1/K]. noise_scale: σ >= 0, in numbers of users; at σ = ∞ the labels have no influence on q̃. rng: random
         numbers.
     """
     noise = rng.laplace(size=counts.shape)
@@ -67,9 +66,9 @@ class ClusterResponse:
         """Draws the noisy label of each user (n,), and the noisy label distribution of each cluster (C, K).
 
         Args:
-            labels: (n,) in 0..K-1, stored cluster by cluster.
-            offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
-            rng_noise: draws the noise on the distributions. rng_labels: draws which labels change, and to what.
+            labels: (n,) in 0..K-1, stored cluster by cluster. offsets: (C+1,); cluster c holds users
+            offsets[c]..offsets[c+1]-1. rng_noise: draws the noise on the distributions. rng_labels: draws which labels
+            change, and to what.
         """
         k, sizes = self.num_classes, np.diff(offsets)
         check_labels(labels, k)
@@ -83,7 +82,7 @@ class ClusterResponse:
 
 
 def _sample(q: Floats, cluster: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Draws m labels, (m,): label i comes from the distribution in row cluster[i] of q (C, K)."""
+    """Draws m labels, (m,). Label i comes from the distribution in row cluster[i] of q (C, K)."""
     classes = q.shape[1]
     bounds = np.cumsum(q, axis=1)
     bounds /= bounds[:, -1:]
@@ -131,12 +130,14 @@ class ClusterRRConfig(Mechanism):
     threshold: float | None = Field(default=None, ge=0, le=0.5)
     """τ: smallest probability in a noisy distribution, 0 to 1/K."""
     bias_correction: float = Field(default=0.0, ge=0, lt=1)
-    """β: how much of the resampling signed weights undo on average, 0 to below 1; above 0 the weights reveal the noisy
-    distributions. split = "uniform" sets β = λ."""
+    """β: the probability of resampling that signed weights undo on average, 0 to below 1. Above 0 the weights reveal
+    the noisy distributions. split = "uniform" sets β = λ.
+    """
 
     approximate: bool = False
-    """Use the scenario's δ too: account for what resampling hides of the noisy distributions, so that less noise gives
-    the same ε. Needs β = 0; takes up to seconds for each cluster size."""
+    """Use the scenario's δ too. Resampling hides part of the noisy distributions, so less noise gives the same ε. Needs
+    β = 0; may take seconds for each cluster size.
+    """
 
     @property
     def releases(self) -> ReleaseKind:
@@ -149,7 +150,7 @@ class ClusterRRConfig(Mechanism):
         present = [key for key in keys if getattr(self, key) is not None]
         if self.approximate and (self.releases == "signed" or self.split == "as-printed"):
             raise ValueError(
-                "approximate: is neither for signed weights (bias_correction, split = 'uniform') nor for 'as-printed'"
+                "approximate: cannot be used with signed weights (bias_correction, split = 'uniform') or 'as-printed'"
             )
         # either the parameters themselves, or a target ε that a split spends
         if self.target_epsilon is None:
@@ -172,13 +173,13 @@ class ClusterRRConfig(Mechanism):
         return self.oracle
 
     def with_oracle_values(self, heterogeneity: float) -> Self:
-        """This configuration with φ set to a value computed from the population itself. It is for experiments that show
-        what the best possible choice of noise would give. Such a choice looks at private data, and no ε counts what it
+        """This configuration with φ set to a value computed from the population itself. This shows in experiments what
+        the best possible choice of noise would give. Such a choice looks at private data, and no ε counts what it
         reveals; results say so.
 
         Args:
-            heterogeneity: φ of the population: the mean over users of Σ_y |p(y|x) - p(y|c)|, where p(y|x) is the
-            probability of label y for a user's features x and p(y|c) its probability in her cluster c.
+            heterogeneity: φ of the population, the mean over users of Σ_y |p(y|x) - p(y|c)|. Here x are a user's
+            features, and c is her cluster.
         """
         return self.model_copy(update={"heterogeneity": heterogeneity})
 
@@ -196,7 +197,7 @@ class ClusterRRConfig(Mechanism):
             return self.model_copy(update={"noise_scale": math.inf if self.noise_scale is None else self.noise_scale})
         choice = self._choice(self.target_epsilon, setup.sizes, setup.num_classes)
         if self.approximate:
-            # try pure ε from twice the target downwards; take the first whose parameters meet (ε, δ) in all clusters
+            # try pure ε from twice the target downwards; the first with parameters that meet (ε, δ) everywhere is taken
             for factor in (2.0, 1.7, 1.4, 1.25, 1.15, 1.1, 1.05):
                 stretched = self._choice(factor * self.target_epsilon, setup.sizes, setup.num_classes)
                 noise = (stretched.resampling_prob, stretched.noise_scale, stretched.threshold, False)
@@ -215,12 +216,12 @@ class ClusterRRConfig(Mechanism):
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """The labels that the curator releases, one for each of n users: with probability λ a label is replaced by a
+        """The labels that the curator releases, one for each of n users. With probability λ, a label is replaced by a
         draw from the noisy label distribution q̃ of the user's cluster.
 
-        If a bias correction β > 0 is set, K weights are released instead of each noisy label z. The weight of class y
-        is (1{z = y} - β q̃_y)/(1 - β), which may be below 0. If labels were replaced with probability β, the mean of
-        these weights would be 1 for the true class and 0 for the others. The weights reveal q̃.
+        With a bias correction β > 0, K weights are released instead of each noisy label z. The weight of class y is
+        (1{z = y} - β q̃_y)/(1 - β), which may be below 0. If β = λ, the mean of a weight over the draws is 1 for the
+        true class and 0 for the others. The weights reveal q̃.
 
         Args:
             labels: (n,) true labels, cluster by cluster. features: not used. clusters: (C+1,); cluster c holds users
@@ -235,22 +236,20 @@ class ClusterRRConfig(Mechanism):
         return LabelRelease.of(weights, "signed")
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence:
-        """Scores of the K classes for each released label z, from which accuracy can be estimated without true labels.
-        Averaged over the noise, the scores are 1 for the user's own true class and 0 for the others. If λ = 1, all
-        labels were drawn anew; then these means are the class shares of her cluster instead. In either case the means
-        may have an error that all labels of a cluster share. The result has a bound of this error for each cluster,
-        called the drift.
+        """Scores of the K classes for each released label z, for estimates of accuracy without true labels. The mean of
+        a score over the noise is 1 for the user's true class and 0 for the others. At λ = 1 all labels were drawn anew;
+        then the means are the class shares of her cluster. The means may have an error that all labels of a cluster
+        share. For each cluster, the result has a bound of this error (`drift`).
 
-        A label is drawn anew with probability λ, from the cluster's noisy label distribution q̃. Let 1{z} be the
-        one-hot vector of z. If q̃ is released (bias correction β > 0) and λ < 1, the scores (1{z} - λq̃)/(1 - λ) have
-        no such error. If β = 0 and λ < 1, the cluster's shares of released labels take the place of q̃ in this formula.
-        At λ = 1 the scores are 1{z}.
+        Let 1{z} be the one-hot vector of z, and q̃ the cluster's noisy label distribution. For λ < 1 the scores are
+        (1{z} - λq̃)/(1 - λ). If q̃ is released (bias correction β > 0), these scores have no shared error. If q̃ is not
+        released (β = 0), the cluster's shares of released labels replace q̃. At λ = 1 the scores are 1{z}.
 
-        In a cluster, let q_y be the share of users whose predicted class is y, and p_y the share whose true class is y.
-        If β = 0 or λ = 1, an estimated accuracy has the error λ Σ_y q_y (q̃_y - p_y). At λ = 1 an estimated share of
-        class y has the error q̃_y - p_y. Both errors are at most λ Σ_y |r_y - p_y| in absolute value, where r is q̃
-        before it is changed so that it sums to 1. This bound is at most λ Σ_y (|L_y| + τ). Here L_y is the Laplace
-        noise on the share of class y, of scale σ/n in a cluster of n users, and τ is the smallest possible entry of r.
+        In a cluster, let q_y be the share of users with predicted class y, and p_y the share with true class y. If β =
+        0 or λ = 1, an estimated accuracy has the error λ Σ_y q_y (q̃_y - p_y). At λ = 1, an estimated share of class y
+        has the error q̃_y - p_y. Both errors are at most λ Σ_y |r_y - p_y| in absolute value, where r is q̃ before the
+        sum is made 1. This bound is at most λ Σ_y (|L_y| + τ). L_y is Laplace noise of scale σ/n in a cluster of n
+        users, and τ is the smallest possible entry of r.
 
         Args:
             outcome: the result of the run. cluster_offsets: (C+1,); cluster c holds users
@@ -274,10 +273,9 @@ class ClusterRRConfig(Mechanism):
 
     def accountant(self, setup: Setup, size: int) -> ClusterResampling:
         """The accountant that bounds what the learner learns of one user's label in a cluster of `size` users. By
-        default it states a pure ε (δ = 0). If the key `approximate` is true, the accountant also uses that the learner
-        sees only the released labels. Some of them are drawn at random from the cluster's noisy label distribution, so
-        that they show this distribution only inexactly. Less noise on the distribution then gives the same ε. The
-        computation may take seconds.
+        default the accountant states a pure ε (δ = 0). If the key `approximate` is true, the accountant also uses that
+        the learner sees only labels. Labels show the noisy label distribution only inexactly, so less noise gives the
+        same ε. The computation may then take seconds.
 
         Args:
             setup: facts about the scenario; only its number of classes matters. size: number of users of her cluster.
@@ -288,9 +286,9 @@ class ClusterRRConfig(Mechanism):
         )
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
-        """The ε that Theorem 1 of the clustering paper gives as printed, for the smallest cluster. It is written to the
-        results column "epsilon_paper", and is not a certified bound. The theorem assumes that a change of one user's
-        label changes the share of one class in her cluster, although such a change alters the shares of two classes.
+        """The ε of Theorem 1 of the clustering paper as printed, for the smallest cluster, under "epsilon_paper". This
+        is not a certified bound. The theorem assumes that a change of one label changes one class share of the cluster.
+        But the change alters two class shares.
 
         Args:
             situation, delta: not used. sizes: number of users of each cluster.
@@ -299,15 +297,13 @@ class ClusterRRConfig(Mechanism):
 
     def _choice(self, epsilon: float, sizes: NDArray[np.int64], num_classes: int) -> Choice:
         """The parameters of Algorithm 1 at which noisy label distributions and noisy labels together cost ε: resampling
-        probability λ, noise scale σ and threshold τ. The key `split` says how ε is divided between the two: "optimised"
-        (the division that does best on made-up clusters), "half" (half each), "uniform" (all on labels), or
-        "as-printed" (the paper's formulas; together the two then cost up to 3ε). All clusters are taken to have the
-        mean size, rounded to two significant digits.
+        probability λ, noise scale σ and threshold τ. The key `split` divides ε between the two. All clusters are taken
+        to have the mean size, rounded to two significant digits.
 
         Args:
             epsilon: ε, at δ = 0. sizes: (C,) number of users of each cluster. num_classes: K.
         """
-        # the size is rounded to two significant digits, so that replicates with similar clusters have equal parameters
+        # the mean size is rounded, so that replicates with similar clusters have equal parameters
         size = max(2, int(float(f"{float(np.mean(sizes)):.2g}")))
         return _choose(
             self.split, epsilon, self.heterogeneity or 0.0, classes=num_classes, size=size, decisions=self.decisions
@@ -316,19 +312,15 @@ class ClusterRRConfig(Mechanism):
 
 @lru_cache(maxsize=4_096)
 def _choose(split: Split, epsilon: float, phi: float, *, classes: int, size: int, decisions: int) -> Choice:
-    """The parameters of Algorithm 1 with which noisy label distributions and noisy labels together cost ε at δ = 0.
-    They are the probability λ that a label is replaced by a draw from its cluster's noisy label distribution, the scale
-    σ of the noise on label counts, and the least entry τ of the distribution. Results are kept in memory, because
-    several replicates need the same ones.
+    """The parameters λ, σ and τ of Algorithm 1 at which distributions and labels together cost ε at δ = 0. Results are
+    cached, because several replicates need the same result.
 
     Args:
         split: how ε is divided between distributions and labels. "uniform": all on labels (uniform randomised
-        response); "optimised": the division that does best in a simulation with clusters drawn at random, without
-        private data; "half": half of ε for each, with τ = φ, at most 1/K; "as-printed": as in Corollary 2, with φ at
-        most 1/K, which costs up to 3ε. epsilon: ε. phi: φ, a guess of how much label distributions differ within a
-        cluster (L1 distance). classes: K. size: users of a cluster. decisions: the number of equal groups of a
-        cluster's users, for each of which the learner predicts the majority of the released labels; used only for
-        "optimised".
+        response). "optimised": the division that does best on made-up clusters. "half": half of ε for each, with τ = φ,
+        at most 1/K. "as-printed": as in Corollary 2, with φ at most 1/K, which costs up to 3ε. epsilon: ε. phi: φ, a
+        guess of how much label distributions differ within a cluster (L1 distance). classes: K. size: users of a
+        cluster. decisions: number of decisions of the learner within a cluster, only for "optimised".
     """
     if split == "uniform":
         return uniform(epsilon, classes)

@@ -1,6 +1,4 @@
-"""The interface of a mechanism whose parameters are fixed for the users of a replicate. Such a mechanism runs, and
-states its ε.
-"""
+"""The interface of a mechanism with fixed parameters, which runs and states its ε."""
 
 import math
 from abc import ABC, abstractmethod
@@ -34,8 +32,8 @@ from p2p_sim.privacy import (
 Trust = Literal["nobody", "shuffler", "curator", "organisation"]
 """The party that a user must trust, besides herself, for the learner's ε to hold."""
 STATEMENTS = ("epsilon_local", "epsilon_paper", "epsilon_paper_lemma9", "epsilon_paper_theorem3")
-"""Results columns with an ε other than the certified ε of the learner: ε₀ of a user's own message, and the values of ε
-that papers print.
+"""Results columns with an ε other than the learner's certified ε: ε₀ of a user's own message, and values that papers
+print.
 """
 
 
@@ -44,8 +42,8 @@ class Setup:
     """The facts about a scenario from which a mechanism fixes its parameters.
 
     sizes: (C,) number of users in each cluster. num_classes: K. delta: δ of the scenario. engine, adversaries: keys of
-    the scenario, for mechanisms that send messages. values: if labels stand for numbers, the public grid (K,) of these
-    numbers, into which a label is an index; else None.
+    the scenario, for mechanisms that send messages. values: the public grid (K,) of numbers that labels stand for; a
+    label is an index into it. None: labels are not numbers.
     """
 
     sizes: NDArray[np.int64]
@@ -60,11 +58,11 @@ class Setup:
 class Accounted:
     """The privacy bounds of one run.
 
-    learner: the learner's bound for each cluster, in the population's order. If a run is computed shard by shard (a
-    shard is a group of whole clusters), the tuple has bounds only for clusters that may have the largest or smallest ε.
-    statements: bounds for the whole run, and the ε that papers print, each under the name of the results column with
-    its ε; the learner's bound is included. A bound may be about some of the users only, as "epsilon_others_upper".
-    facts: further results columns about the network of this run.
+    learner: the learner's bound for each cluster, in the population's order. A run may be computed in shards (groups of
+    whole clusters); then only clusters that may have the largest or smallest ε have a bound. statements: bounds for the
+    whole run, including the learner's, and the ε that papers print. The key is the results column of the ε. A bound may
+    be about some of the users only, as "epsilon_others_upper". facts: further results columns about the network of this
+    run.
     """
 
     learner: tuple[PrivacyBound, ...]
@@ -73,7 +71,7 @@ class Accounted:
 
 
 class Deployment(ABC):
-    """A mechanism whose parameters are fixed for a given population; it can run, and state its privacy.
+    """A mechanism with parameters fixed for a given population.
 
     trust: the party that users must trust for the learner's ε to hold.
     """
@@ -83,12 +81,10 @@ class Deployment(ABC):
     @property
     @abstractmethod
     def parameters(self) -> dict[str, float]:
-        """The mechanism's fixed parameters, such as flip_prob, by the name of their column in result rows."""
+        """The mechanism's fixed parameters, such as flip_prob, by the names of their result columns."""
 
     def nodes(self, population: Population) -> Population:
-        """The participants between whom messages travel, as a population. The participants are the users, unless
-        messages travel between others, such as organisations that hold the users' rows.
-        """
+        """The participants between whom messages travel, as a population. By default they are the users."""
         return population
 
     def run(
@@ -112,26 +108,25 @@ class Deployment(ABC):
     def release_on(
         self, opened: Network, population: Population, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
-        """Run the mechanism: make the users' labels private, and return what is released, with counts of the messages
-        that were sent.
+        """Runs the mechanism: makes the users' labels private, and returns what is released, with counts of the
+        messages sent.
 
         Args:
             opened: the network of this run: its settings, who may ask whom, and the random numbers. population: the
-            users, stored cluster by cluster; they are divided into shards, sets of whole clusters that can be computed
-            apart. record: whether to keep a transcript of all messages. part: (first, end) runs only shards
-            first..end-1; None: all shards.
+            users, stored cluster by cluster and divided into shards, groups of whole clusters. record: whether to keep
+            a transcript of all messages. part: (first, end) runs only shards first..end-1; None: all shards.
         """
 
     @abstractmethod
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's bound of ε at δ for each cluster size, if no message fails and nobody breaks the protocol.
+        """The learner's bound of ε at δ for each cluster size, if no message fails and everybody follows the protocol.
 
         Args:
             sizes: distinct cluster sizes, ascending. delta: δ.
         """
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float | None:
-        """ε₀, the ε of a user's own message against anybody who reads it; the largest value over cluster sizes. None if
+        """ε₀, the ε of a user's own message against anybody who reads it. The largest value over cluster sizes; None if
         users send no messages.
 
         Args:
@@ -145,8 +140,8 @@ class Deployment(ABC):
         return LOCAL_CONDITIONS
 
     def local_advantage(self, num_classes: int) -> float | None:
-        """Upper bound of how much a user's message increases an observer's probability of guessing her label right, if
-        all K labels are equally likely to the observer before. None if users send no messages, or if the bound is
+        """Upper bound of how much a user's message raises the probability that an observer guesses her label right.
+        Beforehand, all K labels are equally likely to the observer. None: users send no messages, or the bound is
         computed from ε₀, the ε of her message.
 
         Args:
@@ -155,18 +150,18 @@ class Deployment(ABC):
         return None
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition of the learner's bounds that does not hold in a situation, with its text; None if all
-        hold. By default there are no conditions.
+        """The first condition of the learner's bounds that does not hold in a situation; None if all hold. By default
+        there are no conditions.
 
         Args:
-            situation: how labels reach the learner and who observes: network faults, users who break the protocol,
-            number of classes and rounds.
+            situation: how labels reach the learner and who observes, such as network faults and users who break the
+            protocol.
         """
         return None
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
-        """For each results column for a paper's formula, the ε that the formula gives at δ, or the reason why the
-        formula does not apply. By default there are no such columns.
+        """The ε that papers' formulas give at δ, or the reason why a formula does not apply, by results column. By
+        default there are no such columns.
 
         Args:
             situation: how labels reached the learner, and who observes. sizes: distinct cluster sizes, ascending.
@@ -177,9 +172,9 @@ class Deployment(ABC):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The privacy bounds of a finished run at δ: the learner's bound of ε for each cluster, and bounds for all
-        users, one for each results column (there are several observers). By default all bounds follow from the
-        mechanism's parameters and the cluster sizes alone.
+        """The privacy bounds of a finished run at δ. For each cluster, the result has the learner's bound of ε. For all
+        users, it has bounds by results column. By default, all follow from the mechanism's parameters and the cluster
+        sizes alone.
 
         Args:
             outcome: the result of the run. cluster_sizes: (C,) users of each cluster, in the population's order.
@@ -189,7 +184,7 @@ class Deployment(ABC):
             InputError: no bound is known in this situation.
         """
         if (fails := self.applies(situation)) is not None:
-            raise InputError(f"mechanism: states no figure here: {fails}")
+            raise InputError(f"mechanism: no ε can be stated here: {fails}")
         sizes, where = np.unique(cluster_sizes, return_inverse=True)
         bounds = self.privacy(sizes, delta)
         if (offer := maker_of(self)) is not None:
@@ -199,8 +194,8 @@ class Deployment(ABC):
     def accountant_of(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
     ) -> Accountant | None:
-        """An accountant for what the learner learns about any user of a run; an accountant bounds δ at every ε. None if
-        a bound is known at only one (ε, δ).
+        """An accountant, which bounds δ at every ε, for what the learner learns about any user of a run. None if a
+        bound is known at only one (ε, δ).
 
         Args:
             outcome: the result of the run. cluster_sizes: (C,) users of each cluster, in the population's order.
@@ -211,14 +206,13 @@ class Deployment(ABC):
     def learner_law(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, learner: PrivacyBound
     ) -> LossLaw:
-        """A distribution of the privacy loss. What the learner sees has a probability under each label of a user; the
-        privacy loss is the logarithm of the ratio of two such probabilities. The distribution dominates the loss about
-        every user of the run: the curve δ(ε) that follows from it holds for all users, and so do bounds on guessing a
-        label.
+        """A distribution of the privacy loss that dominates the learner's loss about every user of the run. What the
+        learner sees has a probability under each label of a user. The loss is the log-ratio of two such probabilities.
+        Upper bounds of δ at any ε, and of guessing a label, follow from the distribution.
 
-        The distribution is computed from an accountant, which bounds δ at every ε. If there is no accountant, it is
-        computed from the single stated (ε, δ). If this ε is infinite, the loss is infinite with probability 1: the
-        learner may learn the label.
+        The distribution is computed from an accountant, which bounds δ at every ε. Without an accountant it is computed
+        from the single stated (ε, δ). If this ε is infinite, the loss is infinite with probability 1: the learner may
+        learn the label.
 
         Args:
             outcome: the result of the run. cluster_sizes: (C,) users of each cluster, in the population's order.
@@ -231,8 +225,8 @@ class Deployment(ABC):
         return LossLaw.of([0.0], [1.0]) if model is None else coarse_law(model, learner)
 
     def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
-        """Bounds of the guessing advantage of observers other than the learner alone, such as the learner with a
-        coalition of users, by the name of the results column. By default there are none.
+        """Bounds of the guessing advantage of further observers, by results column. An example of such an observer is
+        the learner together with a coalition of users. By default there are none.
 
         A guessing advantage is what the run adds to an observer's probability to guess a user's label right.
 
@@ -244,9 +238,9 @@ class Deployment(ABC):
     def stated(
         self, learner: PrivacyBound, sizes: NDArray[np.int64], situation: Situation
     ) -> dict[str, PrivacyBound | Stated]:
-        """The bounds for all users, each under the name of its results column. "epsilon_upper" is the learner's bound.
-        "epsilon_local" is ε₀, the ε of a user's own message against anybody who reads it, if users send messages.
-        Further columns have the ε that papers print, or why their formulas do not apply.
+        """The bounds for all users, by results column. "epsilon_upper" is the learner's bound. "epsilon_local" is ε₀,
+        the ε of a user's own message against anybody who reads it, if users send messages. Further columns have the ε
+        that papers print, or why their formulas do not apply.
 
         Args:
             learner: the learner's worst bound over clusters. sizes: distinct cluster sizes, ascending. situation: how
@@ -268,7 +262,7 @@ class Deployment(ABC):
         return statements | self.papers(situation, sizes, delta)
 
     def without_adversaries(self) -> "Deployment | None":
-        """A copy of this mechanism in which all users follow the protocol; None if all users already do so."""
+        """A copy of this mechanism in which all users follow the protocol; None if all users already follow it."""
         return None
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
@@ -280,11 +274,10 @@ class Deployment(ABC):
         return None
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """Scores of the K classes for each released label, from which a predictor's accuracy can be estimated without
-        true labels: on average over the noise, they are 1 for the true class and 0 for the others. By default they come
-        from the public noise matrix of hard labels (classes). If labels are released under their owners' names and the
-        matrix has no inverse, there are lower and upper scores, which enclose these means. None if there is no such
-        matrix, or if it gives no scores.
+        """Scores of the K classes for each released label, for estimates of a predictor's accuracy without true labels.
+        The mean of a score over the noise is 1 for the true class and 0 for the others. By default, scores come from
+        the public noise matrix of hard labels (classes). If this matrix has no inverse and labels are their owners',
+        lower and upper scores enclose these means. None if there is no such matrix, or if it gives no scores.
 
         Args:
             outcome: the result of the run, with the released labels. cluster_offsets: (C+1,); cluster c holds users
@@ -296,7 +289,7 @@ class Deployment(ABC):
 
     @property
     def remaining_flip_prob(self) -> float | None:
-        """The probability that noise changes a released label, if there are two classes. It is 0 if the release undoes
-        the noise on average (debiasing), whatever the number of classes. None if it is unknown, which is the default.
+        """The probability that noise changes a released label, if there are two classes. If the release undoes the
+        noise on average (debiasing), the value is 0 for any number of classes. None, the default: it is unknown.
         """
         return None

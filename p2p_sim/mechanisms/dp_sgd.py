@@ -1,15 +1,13 @@
-"""Plain DP-SGD and LabelDP-Pro: two ways in which a trusted curator trains multinomial logistic regression.
-
-The curator sees all labels, and releases only the noisy model.
+"""Plain DP-SGD and LabelDP-Pro: a trusted curator trains multinomial logistic regression and releases the noisy model.
 
 Plain DP-SGD (Abadi et al. 2016) is the baseline of the clustering paper's Figure 1. Here features are public, and each
 user has one protected label.
 
-LabelDP-Pro (Ghazi et al. 2024) projects noisy gradients by public features. The class gradients of a public row are the
-gradients that the row would have under each class; they are known without any label. Without noise, the mean gradient
-is approximately a mixture of class gradients, so the noisy gradient is replaced by the nearest such mixture. This is
-the variant ALTCONV: the public rows used in a step are drawn independently of the step's batch. A variant that used the
-rows of the batch would reveal who is in the batch, so that subsampling would no longer amplify privacy.
+LabelDP-Pro (Ghazi et al. 2024) projects noisy gradients by public features. A public row would have one gradient under
+each class, and no label is needed to compute these class gradients. Without noise, the mean gradient is approximately a
+mixture of class gradients. So the noisy gradient is replaced by the nearest mixture. In the variant implemented here
+(ALTCONV), the public rows of a step are drawn independently of the step's batch. Rows of the batch itself would reveal
+who is in the batch, and subsampling would no longer amplify privacy.
 """
 
 import math
@@ -34,7 +32,8 @@ Singles = NDArray[np.float32]
 class NoisySteps(Mechanism):
     """Base of mechanisms in which a curator takes noisy gradient steps on the log loss and releases the model.
 
-    of_steps: class of the accountant of all steps together; it takes noise multiplier, sampling rate, number of steps.
+    of_steps: class of the accountant of all steps together, made from noise multiplier, sampling rate and number of
+    steps.
     """
 
     of_steps: ClassVar[type[DpSgd]] = DpSgd
@@ -50,12 +49,13 @@ class NoisySteps(Mechanism):
     epochs: float = Field(default=20.0, gt=0, le=1e4)
     """Passes over the users, above 0: there are epochs / sampling_rate steps, rounded, at least one."""
     clip: float = Field(default=1.0, gt=0)
-    """C: largest L2 norm of a user's gradient, to which a longer gradient is shortened; above 0."""
+    """C: largest L2 norm of a user's gradient, above 0; a longer gradient is shortened to this norm."""
     feature_norm: float = Field(default=10.0, gt=0)
     """Root mean square norm to which the public features are scaled after they are centred, above 0."""
     learning_rate: float | None = Field(default=None, gt=0)
-    """Length of a step. Absent: (4.5 / clip) / (1 + 0.85 r), where r = σ sqrt(steps · parameters of the model) / (q ·
-    users) is the norm of the noise of all steps together, in units of `clip`; r is public."""
+    """Length of a step. Absent: (4.5 / clip) / (1 + 0.85 r) with r = σ sqrt(steps · parameters of the model) / (q ·
+    users). This public r is the norm of the noise of all steps together, in units of `clip`.
+    """
     l2: float = Field(default=0.0, ge=0)
     """Weight of the penalty |w|²/2 against the mean log loss, at least 0."""
     releases: ClassVar[ReleaseKind] = "model"
@@ -66,8 +66,8 @@ class NoisySteps(Mechanism):
         return max(1, round(self.epochs / self.sampling_rate))
 
     def calibrated(self, setup: Setup) -> Self:
-        """This configuration with the noise multiplier set. If a target ε is given, this is the smallest multiplier of
-        three significant digits that is certified to meet this ε at the scenario's δ.
+        """This configuration with the noise multiplier set. A target ε gives the smallest multiplier, of three
+        significant digits, that is certified for this ε at the scenario's δ.
 
         Args:
             setup: what is known of the users and the scenario; only its δ is used.
@@ -112,13 +112,12 @@ class NoisySteps(Mechanism):
         features = scaling.apply(features)
         norms = np.sqrt(np.einsum("nd,nd->n", features, features))
         shape, expected = (self.setup.num_classes, features.shape[1]), rate * labels.size
-        # norm of the noise of all steps together, in units of `clip`; the larger the noise, the shorter each step
+        # norm of the noise of all steps together, in units of `clip`; more noise makes each step shorter
         walk = sigma * math.sqrt(self.steps * shape[0] * shape[1]) / expected
         length = self.learning_rate or 4.5 / self.clip / (1.0 + 0.85 * walk)
         weights = np.zeros(shape, dtype=np.float32)
         for _ in range(self.steps):
-            # the clipped gradients of a Poisson batch are summed, and noise σ clip N(0, I) is added; the result is
-            # divided by the expected batch size
+            # the sum of a Poisson batch's clipped gradients plus noise σ clip N(0, I), over the expected batch size
             batch = np.flatnonzero(bernoulli(rng, rate, labels.size))
             gradient = clipped_gradient_sum(
                 weights, features[batch], norms[batch], labels[batch], self.clip
@@ -132,13 +131,13 @@ class NoisySteps(Mechanism):
         self, gradient: Singles, weights: Singles, inputs: Singles, norms: Singles, rng: np.random.Generator
     ) -> Singles:
         """The gradient (K, d+1) along which this step moves the weights of K classes, for d features and an intercept.
-        Here it is the noisy gradient itself. Subclasses may override this method and return a gradient that is nearer
-        to the true one; they use public values only, so that privacy does not change.
+        Here it is the noisy gradient itself. A subclass may return a gradient that is nearer to the true gradient. It
+        must use public values only, so privacy does not change.
 
         Args:
             gradient: (K, d+1), mean of the clipped gradients of the batch, with noise. weights: (K, d+1), the model
-            before this step moves it. inputs: (n, d+1), public features of all n users, centred and scaled by one
-            number, with a constant 1 at the end. norms: (n,), L2 norms of the rows of `inputs`. rng: draws that are
+            before this step. inputs: (n, d+1), public features of all n users, centred and scaled by one number, with a
+            constant 1 at the end. norms: (n,), L2 norms of the rows of `inputs`. rng: random numbers that are
             independent of the batch.
         """
         return gradient
@@ -148,9 +147,9 @@ class DpSgdConfig(NoisySteps):
     """A curator who holds all labels takes noisy gradient steps on the log loss and releases the model.
 
     The defaults were chosen once on MNIST, Fashion-MNIST and digits, for a low error rate at ε from 0.1 to 4. On these
-    data sets, ε does not cover that choice. The defaults clip nearly every gradient, and the model's predicted
-    probabilities are not calibrated. With `feature_norm = 1` and `clip = 2` hardly any gradient is clipped, which is
-    better if log loss counts.
+    data sets, ε does not cover that choice. The defaults clip nearly every gradient, and the predicted probabilities
+    are not calibrated. If log loss counts, `feature_norm = 1` and `clip = 2` are better, because they clip hardly any
+    gradient.
     """
 
     kind: Literal["dp_sgd"] = "dp_sgd"
@@ -160,8 +159,8 @@ class DpSgdConfig(NoisySteps):
 
 @dataclass(frozen=True)
 class Scaling:
-    """A map from public features to inputs of the model. It centres the features, scales them by one number, and
-    appends a constant 1.
+    """A map from public features to inputs of the model. The features are centred and scaled by one number, and a
+    constant 1 is appended.
 
     centre: (d,), subtracted from the features. factor: the number by which the centred features are multiplied.
     """
@@ -199,7 +198,6 @@ def clipped_gradient_sum(
     weights: Singles, inputs: Singles, norms: Singles, labels: NDArray[np.uint8], clip: float
 ) -> Singles:
     """Returns the sum (K, d+1) of the users' log-loss gradients (p - e_y)⊗x, each shortened to norm `clip` at most.
-
     Here p are the class probabilities of a row x, and e_y is its one-hot label. The norm of an outer product is the
     product of the norms, so single gradients are never formed.
 
@@ -223,9 +221,9 @@ def softmax(logits: Singles) -> Singles:
 
 
 class LabelDpProConfig(NoisySteps):
-    """A curator who holds all labels takes gradient steps whose noise is reduced by public features (LabelDP-Pro).
+    """A curator who holds all labels takes gradient steps with noise reduced by public features (LabelDP-Pro).
 
-    The model is that of `dp_sgd`, and the keys of `dp_sgd` have the same defaults here.
+    The model is the same as in `dp_sgd`, and the keys of `dp_sgd` have the same defaults here.
     """
 
     kind: Literal["label_dp_pro"] = "label_dp_pro"
@@ -242,14 +240,14 @@ class LabelDpProConfig(NoisySteps):
     def denoised(
         self, gradient: Singles, weights: Singles, inputs: Singles, norms: Singles, rng: np.random.Generator
     ) -> Singles:
-        """Returns a gradient (K, d+1) with less noise: a mixture of gradients that public rows would have, close to the
-        noisy gradient. A row has one such gradient under each of the K classes, clipped to norm `clip`; no true label
-        is needed.
+        """Returns a gradient (K, d+1) with less noise: a mixture of class gradients of public rows, close to the noisy
+        gradient. A class gradient is the gradient that a row would have under one of the K classes, clipped to norm
+        `clip`. No true label is needed.
 
         Args:
-            gradient: (K, d+1), noisy mean over the batch. weights: (K, d+1), the model before this step moves it.
-            inputs: (n, d+1), scaled public features of all n users, with a constant 1 at the end. norms: (n,), L2 norms
-            of the rows of `inputs`. rng: draws the public rows, independently of the batch.
+            gradient: (K, d+1), noisy mean over the batch. weights: (K, d+1), the model before this step. inputs: (n,
+            d+1), scaled public features of all n users, with a constant 1 at the end. norms: (n,), L2 norms of the rows
+            of `inputs`. rng: draws the public rows, independently of the batch.
         """
         rows = rng.integers(0, len(inputs), self.public_batch)
         inputs = inputs[rows]
@@ -260,9 +258,9 @@ class LabelDpProConfig(NoisySteps):
 
 
 def class_residuals(weights: Singles, inputs: Singles, norms: Singles, clip: float) -> Singles:
-    """Returns residuals (m, K, K) of m public rows. Entry [i, y] is the vector (p - e_y) of row x_i under class y,
-    where p are the model's class probabilities of the row and e_y is the one-hot vector of y; it is shortened so that
-    [i, y] ⊗ x_i is the log-loss gradient that the row would have under class y, clipped to norm `clip`.
+    """Returns residuals (m, K, K) of m public rows. The product of entry [i, y] and x_i is the class gradient of row
+    x_i under class y, clipped to norm `clip`. Before clipping, entry [i, y] is p - e_y. Here p are the model's class
+    probabilities of the row, and e_y is the one-hot vector of y.
 
     Args:
         weights: (K, d+1), the model. inputs: (m, d+1), the rows x. norms: (m,), L2 norms of these rows. clip: largest
@@ -275,40 +273,33 @@ def class_residuals(weights: Singles, inputs: Singles, norms: Singles, clip: flo
 
 
 def mixed(mixture: NDArray[np.floating], residuals: Singles, inputs: Singles) -> Singles:
-    """Returns the sum (K, d+1) of all gradients residuals[i, y] ⊗ inputs[i], each times the weight mixture[i, y]. Such
-    a gradient is the one that public row i would have under class y.
+    """Returns the sum (K, d+1) of all class gradients residuals[i, y] ⊗ inputs[i], each times the weight mixture[i, y].
 
     Args:
-        mixture: (m, K), weights. residuals: (m, K, K), as `class_residuals` returns them. inputs: (m, d+1), the rows.
+        mixture: (m, K), weights. residuals: (m, K, K), result of `class_residuals`. inputs: (m, d+1), the rows.
     """
     return np.asarray(np.einsum("iy,iyk->ki", mixture.astype(np.float32), residuals) @ inputs)
 
 
 def nearest_mixture(target: Singles, residuals: Singles, inputs: Singles, iterations: int) -> NDArray[np.float64]:
-    """Weights (m, K), at least 0 and of sum 1, of a mixture of gradients that is close to a target gradient. The
-    gradient with weight [i, y] is residuals[i, y] ⊗ inputs[i], which public row i would have under class y.
-
-    The weights that minimise the distance are approximated by accelerated projected gradient descent. The weights are a
-    distribution over rows and classes after every iteration, so stopping early costs only utility.
+    """Weights (m, K), at least 0 and of sum 1, of a mixture of class gradients that is close to a target gradient.
+    Weight [i, y] belongs to the class gradient residuals[i, y] ⊗ inputs[i] of public row i under class y. The distance
+    is minimised by accelerated projected gradient descent. The weights are a distribution after every iteration, so
+    stopping early costs only utility.
 
     Args:
-        target: (K, d+1), a gradient. residuals: (m, K, K), as `class_residuals` returns them. inputs: (m, d+1), the
-        rows. iterations: number of descent steps.
+        target: (K, d+1), a gradient. residuals: (m, K, K), result of `class_residuals`. inputs: (m, d+1), the rows.
+        iterations: number of descent steps.
     """
 
     def pulled(gap: Singles) -> NDArray[np.float64]:
-        """Scalar products (m, K) of one gradient with the log-loss gradients that the m public rows would have under
-        each of K classes. `inputs` and `residuals` determine these gradients.
-
-        Args:
-            gap: (K, d+1), the one gradient, for d features and an intercept.
-        """
+        """Scalar products (m, K) of one gradient `gap` (K, d+1) with the class gradients of the m public rows."""
         return np.asarray(np.einsum("iyk,ik->iy", residuals, inputs @ gap.T), dtype=np.float64)
 
     shape = residuals.shape[:2]
     mixture = np.full(shape, 1.0 / (shape[0] * shape[1]))
     curvature, direction = 0.0, pulled(target)
-    for _ in range(12):  # the largest curvature, by power iteration
+    for _ in range(12):  # power iteration for the largest curvature
         direction /= max(float(np.linalg.norm(direction)), 1e-30)
         direction = pulled(mixed(direction, residuals, inputs))
         curvature = max(curvature, float(np.linalg.norm(direction)))

@@ -1,4 +1,4 @@
-"""Privacy bounds of a finished exchange: for each observer, and for each cluster of the network as it turned out.
+"""Privacy bounds of a finished exchange: for each observer and each cluster, given what happened on the network.
 
 The function `realised_accountants.accountant` chooses the accountant for each observer, and explains the choice.
 """
@@ -38,15 +38,13 @@ Floats = NDArray[np.float64]
 class ClusterPrivacy:
     """Privacy bounds of one cluster against several observers, each for the user with the largest ε.
 
-    learner: against the learner, who sees the set of submissions without their senders. others: against the same
-    learner, but only for users who did not submit their own label. timed: against a learner who also sees when each
-    submission came. coalition: against the learner together with the cluster's colluding users, for all other users.
-    watched: whether the cluster has colluding users.
-    meets: upper bound of the probability that a colluding user fetched a given user's label; None if it is unknown,
-    nobody colludes, or no other user has a noisy label that can be fetched and that the learner does not know.
-    unmet: the bound against the coalition for users whose label no colluding user fetched; None if there is no such
-    user. sample: the largest bound among a sample of users; None unless `others` is a common upper bound that was not
-    computed user by user.
+    learner: against the learner, who sees the set of submissions without their senders. others: against the learner,
+    but only for users who did not submit their own label. timed: against a learner who also sees when each submission
+    came. coalition: against the learner together with the cluster's colluding users, for all other users. watched:
+    whether the cluster has colluding users. meets: upper bound of the probability that a colluding user fetched a given
+    user's label; None: it is unknown, nobody colludes, or the learner already knows every noisy label of other users
+    that can be fetched. unmet: the bound against the coalition for users whose label no colluding user fetched; None:
+    there is no such user. sample: the largest bound among a sample of users; None: no sample was needed.
     """
 
     learner: PrivacyBound
@@ -62,13 +60,12 @@ class ClusterPrivacy:
 def cluster_privacy(
     shards: Sequence[NetworkRecord], noise: Message, delta: float, among: NDArray[np.bool_] | None = None
 ) -> Iterator[ClusterPrivacy]:
-    """Yields the privacy bounds of each chosen cluster of a run, in the population's order: bounds of ε at δ against
-    the learner, a learner who also sees arrival times, and the coalition of learner and colluding users.
+    """Yields the privacy bounds of each chosen cluster of a run, in the population's order.
 
     Args:
         shards: records of the run, one for each shard (a part of the clusters): who answered, who submitted, and what
         is known of whom users asked. noise: the randomizer that made each user's noisy label. delta: δ of every bound.
-        among: (C,), whether each of the C clusters is chosen; None: all are.
+        among: (C,), whether each of the C clusters is chosen; None: all are chosen.
     """
     clusters = clusters_of(shards) if among is None else itertools.compress(clusters_of(shards), among)
     return (_cluster(cluster, noise, delta) for cluster in clusters)
@@ -79,13 +76,13 @@ def clusters_to_evaluate(shards: Sequence[NetworkRecord]) -> NDArray[np.bool_]:
     computed.
 
     This saves work if flipped labels were fetched from uniformly random users. Then ε depends on two numbers of a
-    cluster: S, the number of users who answer requests, and t, the number of users who submit a label that they
-    fetched. ε grows or stays the same if S falls or t grows, for two reasons. First, if the noisy labels and
-    submissions of b users are revealed, an exchange among S - b users with at most t submissions remains. Second, a
-    learner who gets fewer submissions learns less. Clusters whose ε depends on more than S and t are always marked.
+    cluster: S users answer requests, and t users submit a fetched label. ε does not fall if S falls or t grows, for two
+    reasons. First, let the noisy labels and submissions of b users be revealed. Then an exchange among S - b users with
+    at most t submissions remains. Second, a learner who gets fewer submissions learns less. Clusters in which ε depends
+    on more than S and t are always marked.
 
     Args:
-        shards: records of how the network turned out, each for a part of the clusters.
+        shards: records of what happened on the network, each for a part of the clusters.
     """
     plain, counts = list[bool](), list[tuple[int, int]]()
     for cluster in clusters_of(shards):
@@ -103,12 +100,14 @@ def clusters_to_evaluate(shards: Sequence[NetworkRecord]) -> NDArray[np.bool_]:
 
 
 def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
-    """The worst bound over all given clusters, under the name of the results column that holds its ε.
-    "epsilon_others_upper": the learner, for users who did not submit their own label. "epsilon_times_upper": a learner
-    who also sees when each submission came. If some users collude, "epsilon_coalition_upper": the learner together with
-    them, for all other users; and, if known, "epsilon_unmet_upper": the ε against this coalition, but only for users
-    whose label no colluder fetched. "epsilon_sample_upper": the largest bound in a sample of users, if some cluster has
-    so many users that not every user's bound was computed.
+    """The worst bound over all given clusters, by results column.
+
+    "epsilon_others_upper" is against the learner, for users who did not submit their own label. "epsilon_times_upper"
+    is against a learner who also sees when each submission came. "epsilon_coalition_upper" is against the learner
+    together with the colluding users, for all other users. "epsilon_unmet_upper" is also against this coalition, but
+    only for users whose label no colluder fetched. "epsilon_sample_upper" is the largest bound in a sample of users, if
+    some cluster has too many users to compute every user's bound. A bound that is unknown or has no observer is left
+    out.
 
     Args:
         clusters: the bounds of the clusters of a run, at least one.
@@ -129,13 +128,13 @@ def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
 
 
 def facts_of(shards: Sequence[NetworkRecord], clusters: Sequence[ClusterPrivacy]) -> dict[str, float | int | None]:
-    """Results columns about a run. "coalition_meets": the largest bound, over clusters, of the probability that a
-    colluding user fetched a given user's label; None if unknown. "own_labels", "coalition_members", "probed_users": how
-    many users submitted their own label, colluded with the learner, or gave a noisy label to an adversary who asks
-    everybody.
+    """Results columns about a run. "coalition_meets" is the largest bound, over clusters, of the probability that a
+    colluding user fetched a given user's label; None: unknown. The other columns are numbers of users. "own_labels" is
+    for users who submitted their own label, and "coalition_members" for colluders. "probed_users" is for users who gave
+    a noisy label to an adversary who asks everybody.
 
     Args:
-        shards: records of how the network turned out, for all clusters. clusters: bounds of the clusters.
+        shards: records of what happened on the network, for all clusters. clusters: bounds of the clusters.
     """
     meets = [cluster.meets for cluster in clusters if cluster.meets is not None]
     return {
@@ -154,11 +153,12 @@ class UserEpsilons(NamedTuple):
 
 
 def user_epsilons(shards: Sequence[NetworkRecord], noise: Message, delta: float) -> UserEpsilons:
-    """Certified ε at δ of each user of a run against the learner, in the population's order; and one bound for all
+    """Certified ε at δ of each user of a run against the learner, in the population's order, and one bound for all
     users.
 
     Args:
-        shards: records of how the network turned out, for all clusters. noise: the randomizer of each label. delta: δ.
+        shards: records of what happened on the network, for all clusters. noise: the randomizer of each label. delta:
+        δ.
     """
     parts = [_users(cluster, noise, delta) for cluster in clusters_of(shards)]
     return UserEpsilons(
@@ -168,10 +168,10 @@ def user_epsilons(shards: Sequence[NetworkRecord], noise: Message, delta: float)
 
 def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant:
     """Accountant of a run for all users against the learner, who sees the set of submissions but not their senders. At
-    every ε, its δ(ε) is the largest over the clusters.
+    every ε, δ(ε) is the largest over the clusters.
 
     Args:
-        shards: records of how the network turned out, for all clusters. noise: the randomizer of each label.
+        shards: records of what happened on the network, for all clusters. noise: the randomizer of each label.
     """
     models = dict[Accountant, None]()  # each accountant once, in order
     for cluster in itertools.compress(clusters_of(shards), clusters_to_evaluate(shards)):
@@ -180,12 +180,11 @@ def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant
 
 
 def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, epsilons: Sequence[float]) -> Floats:
-    """Upper bounds of δ (C, J) against the learner at each of J values of ε, for the first user of each of C clusters.
-    An audit attacks the label of this user (any one user would do), and compares the δ that the attack proves with
-    these bounds.
+    """Upper bounds of δ (C, J) against the learner at J values of ε, for the first user of each of C clusters. An audit
+    attacks the label of this user (any user would do). The attack proves a δ, which is compared with these bounds.
 
     Args:
-        shards: records of how the network turned out, for all C clusters. noise: the random flips of each label.
+        shards: records of what happened on the network, for all C clusters. noise: the random flips of each label.
         epsilons: (J,), the values of ε.
     """
     deltas = []
@@ -197,14 +196,12 @@ def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, ep
 
 
 def coalition_advantage(shards: Sequence[NetworkRecord], noise: Message, num_classes: int) -> float:
-    """Upper bound of the coalition's guessing advantage: how much the run raises the coalition's probability to guess a
-    user's label right.
-
-    The coalition is the learner and all colluding users. The guessed label is that of any other user, in a cluster with
-    colluding users. Before the run, all labels are equally likely to the coalition.
+    """Upper bound of the coalition's guessing advantage: how much the run raises the probability that the coalition
+    guesses a user's label right. The coalition is the learner and all colluding users. The guessed label belongs to
+    another user, in a cluster with colluding users. Before the run, all labels are equally likely to the coalition.
 
     Args:
-        shards: records of how the network turned out, for all clusters. noise: the randomizer of each label.
+        shards: records of what happened on the network, for all clusters. noise: the randomizer of each label.
         num_classes: K.
     """
     most, uniform, alone = 0.0, np.full(num_classes, 1.0 / num_classes), noise.advantage(num_classes)
@@ -219,12 +216,10 @@ def coalition_advantage(shards: Sequence[NetworkRecord], noise: Message, num_cla
 
 
 def _cluster(cluster: Cluster, noise: Message, delta: float) -> ClusterPrivacy:
-    """The bounds of ε at δ of one cluster: against the learner (for all users, and for those who did not submit their
-    own label), a learner who also sees arrival times, and the coalition of the learner and the cluster's colluding
-    users.
+    """The bounds of ε at δ of one cluster against all observers.
 
     Args:
-        cluster: how the network turned out for this cluster's users. noise: the randomizer of each label. delta: δ.
+        cluster: what happened on the network in this cluster. noise: the randomizer of each label. delta: δ.
     """
     passed_on = accountant(cluster, noise, "others")
     others, sample = _with_sample(passed_on, delta, cluster.hidden)
@@ -234,11 +229,11 @@ def _cluster(cluster: Cluster, noise: Message, delta: float) -> ClusterPrivacy:
         return others if model is passed_on else model.epsilon(delta)
 
     learner, timed = bound("learner"), bound("learner-times")
-    # against a learner who also sees times, the same bound holds if, in addition, times reveal no peers
+    # against a learner who also sees times, the bound has one more condition: times reveal no peers
     added: dict[str, tuple[str, ...]] = {SET_SEEN: (TIMES_FREE,), KNOWN_FETCHES: (KNOWN_LAW, TIMES_FREE)}
     conditions = tuple(new for old in timed.conditions for new in added.get(old, (old,)))
     timed = replace(timed, observer="learner-times", conditions=conditions)
-    if not cluster.watched:  # then the coalition is the learner alone
+    if not cluster.watched:  # the coalition is the learner alone
         coalition = _as_coalition(learner, learner)
         return ClusterPrivacy(learner, others, timed, coalition, unmet=coalition, sample=sample)
     model = accountant(cluster, noise, "coalition")
@@ -251,30 +246,28 @@ def _cluster(cluster: Cluster, noise: Message, delta: float) -> ClusterPrivacy:
 
 
 def _as_coalition(bound: PrivacyBound, learner: PrivacyBound) -> PrivacyBound:
-    """The bound `bound`, stated for the coalition. Its ε is raised to that of `learner`, the learner's bound, if the
-    learner's ε is larger: the coalition includes the learner, but `bound` is about fewer users than `learner`.
+    """The bound `bound`, stated for the coalition, with an ε of at least the learner's. The coalition includes the
+    learner, but `bound` is about fewer users than the learner's bound.
     """
     return replace(bound, observer="coalition", epsilon_upper=max(bound.epsilon_upper, learner.epsilon_upper))
 
 
 def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None, PrivacyBound | None]:
     """Two bounds about the users of a cluster who do not collude with the learner. The first is an upper bound of the
-    probability that a colluder fetched a given user's label. The second is the coalition's bound of ε at δ for users
-    whose label no colluder fetched. This second bound assumes that the coalition knows the noisy label of every
-    colluder, and one more noisy label for each fetch that a colluder may have made.
-
-    The first is None if the probability is unknown. Both bounds are None if the coalition knows the noisy labels of all
-    these users. A fetched label is still protected by its own noise, since flips do not depend on fetches.
+    probability that a colluder fetched a given user's label; None if it is unknown. The second is the coalition's bound
+    of ε at δ for users whose label no colluder fetched. For the second, the coalition is taken to know the noisy label
+    of every colluder, and one more for each fetch of a colluder. Both are None if the learner knows every noisy label
+    of these users that can be fetched.
 
     Args:
-        cluster: how the network turned out for this cluster's users. noise: the randomizer of each label. delta: δ.
+        cluster: what happened on the network in this cluster. noise: the randomizer of each label. delta: δ.
     """
     alpha = noise.binary_flip_prob
     if not (cluster.hidden & ~cluster.member).any():
         return None, None
     if not isinstance(cluster.law, Uniform) or alpha is None:
         return None, NoiseAlone(noise, "it is not known what the members fetched").epsilon(delta)
-    # each of `count` colluders reveals her own label and those she fetched, one per draw
+    # each of `count` colluders reveals her own noisy label and one noisy label for each of her draws
     sources, count = cluster.sources, cluster.members
     revealed = cluster.revealed + (1 + cluster.draws) * count
     meets = 1.0 - (1.0 - 1.0 / sources) ** (cluster.draws * count)
@@ -291,10 +284,11 @@ def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None
 
 
 def _users(cluster: Cluster, noise: Message, delta: float) -> UserEpsilons:
-    """Certified ε at δ of each user of a cluster against the learner, as an array (n,); and one bound for all of them.
+    """Certified ε at δ of each user of a cluster against the learner, as an array (n,), and one bound for all these
+    users.
 
     Args:
-        cluster: how the network turned out for this cluster's users. noise: the randomizer of each label. delta: δ.
+        cluster: what happened on the network in this cluster. noise: the randomizer of each label. delta: δ.
     """
     model = accountant(cluster, noise, "others")
     if isinstance(model, FetchDistribution):
@@ -316,9 +310,9 @@ def _with_sample(
     model: Accountant, delta: float, hidden: NDArray[np.bool_]
 ) -> tuple[PrivacyBound, PrivacyBound | None]:
     """Two bounds of ε at δ. The first holds for every user of a cluster whose noisy label the observer does not know.
-    The second is the largest bound in an evenly spaced sample of these users, computed user by user; it shows by how
-    much the first may be too large. The second is None unless there are so many users (above 32,768) that the first is
-    a coarser bound, not computed for each user.
+    If there are above 32,768 such users, the first is a coarser bound that is not computed for each user. Then the
+    second is the largest bound in an evenly spaced sample of these users, computed user by user. The second is None if
+    no sample was needed.
 
     Args:
         model: the accountant of one observer. delta: δ. hidden: (n,), whether a user's noisy label is hidden from this
@@ -326,11 +320,11 @@ def _with_sample(
     """
     if isinstance(model, FetchDistribution):
         return model.epsilon_and_sample(delta, hidden)
-    # not cached: no two such accountants (with a bound for each submission) are equal, so a cache would never hit
+    # accountants with a bound for each submission are never equal, so a cache would be useless
     return model.epsilon(delta) if isinstance(model, CappedFetch) else _kept_epsilon(model, delta), None
 
 
 @lru_cache(maxsize=65_536)
 def _kept_epsilon(model: Accountant, delta: float) -> PrivacyBound:
-    """The bound of ε at δ that an accountant gives. Results are cached, since many clusters have equal accountants."""
+    """The bound of ε at δ that an accountant gives. Results are cached: many clusters have equal accountants."""
     return model.epsilon(delta)

@@ -68,18 +68,20 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
     """α: probability that a noisy label differs from the true one, 0 to (K-1)/K for K classes. Give this or
     `target_epsilon`."""
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
-    """ε, above 0 and at most 100: the least noise (smallest α, or largest ε₀ of the randomizer) is chosen with which
-    the certified ε at the scenario's δ is at most this in every cluster."""
+    """ε at the scenario's δ, above 0 and at most 100. The least noise (smallest α, or largest ε₀ of the randomizer) is
+    chosen that certifies this ε in every cluster.
+    """
     sampling_rate: float = Field(default=1.0, ge=1e-9, le=1)
     """θ: probability that a user passes the label she fetched on to the learner, 1e-9 to 1."""
     peers: int | dict[str, float] = 1
     """k: number of peers whom a user asks in parallel, with replacement; odd, 1 to 41. She passes on the most frequent
     reply. Or a table of such numbers and their probabilities, from which each user draws k: { 1 = 0.5, 5 = 0.5 }."""
     missing: Literal["silent", "answered"] = "silent"
-    """What a user does if some of her peers' replies never come: "silent": submit nothing; "answered": submit what most
-    of the other peers reply, if any of them replies. Without `network.request_timeout_s` she waits for ever."""
+    """What a user does if some of her peers' replies never come. "silent": she submits nothing. "answered": she submits
+    the majority of the replies that came, if any came. Without `network.request_timeout_s` she waits for ever.
+    """
     debias: bool = False
-    """Undo the flips on average, which is possible since α is public: each label becomes K signed weights."""
+    """Undo the flips on average: each label becomes K signed weights. This is possible because α is public."""
     randomizer: MessagesConfig | None = None
     """Randomizer of messages that carry no flipped label: kind = "vector_approximation", "alibi" or "rr_with_prior";
     for labels that are numbers, "rr_on_bins" or "unbiased_values"."""
@@ -105,7 +107,7 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
     @property
     def asking(self) -> Asking:
         """How many peers each user asks (a fixed number, or probabilities of several numbers), and what she does if
-        some replies never come: submit nothing, or the majority of the replies that came.
+        replies are missing.
         """
         answered = self.missing == "answered"
         if isinstance(self.peers, int):
@@ -137,29 +139,29 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Check that the exchange can run in this network and with these adversaries.
+        """Checks that the exchange can run in this network and with these adversaries.
 
         Raises:
-            InputError: a target ε is given, but with these network faults or adversaries no way to meet this target is
-            known; or adversaries answer with a class although messages carry something else; or adversaries answer with
-            the class that follows their noisy label, although messages are not flipped labels.
+            InputError: a target ε is given, but with these network faults or adversaries no way to meet it is known. Or
+            adversaries answer with a class, but messages carry something else. Or adversaries answer with the next
+            class, but messages are not flipped labels.
         """
         beyond = (*network.faults, *adversaries.active)
         if self.asking.several and self.target_epsilon is not None and beyond:
             raise InputError(
-                f"mechanism.target_epsilon = {self.target_epsilon:g}: with several peers it can be met where "
-                f"nothing fails and everybody follows the protocol; with {beyond[0]}, give flip_prob"
+                f"mechanism.target_epsilon = {self.target_epsilon:g}: with several peers this can be met only "
+                f"if nothing fails and everybody follows the protocol; with {beyond[0]}, give flip_prob"
             )
         if (lying := adversaries.lying) and self.releases not in ("hard", "signed"):
             raise InputError(
                 f"adversaries.{lying[0]}: answers with a class; messages carry {self.releases}; leave it out"
             )
-        # Flips treat all classes alike, so users who answer with the next class still hide other users' flipped labels.
-        # If a randomizer uses a prior, the next class may be one that nobody else sends.
+        # flips treat all classes alike, so an answer with the next class still hides other users' flipped labels;
+        # with a randomizer that uses a prior, the next class may be one that nobody else sends
         if self.randomizer is not None and adversaries.inverting:
             raise InputError(
-                f"adversaries.{adversaries.inverting[0]}.answer = 'inverted': known to hide others among flipped "
-                "labels alone; with mechanism.randomizer, give 'zero' or 'one'"
+                f"adversaries.{adversaries.inverting[0]}.answer = 'inverted': known to hide others only if "
+                "messages are flipped labels; with mechanism.randomizer, give 'zero' or 'one'"
             )
         spoilt = network.uncalibrated | {f"adversaries.{role}" for role in adversaries.hiding_nobody}
         if self.target_epsilon is not None and spoilt:
@@ -197,12 +199,10 @@ class LabelExchangeMechanism(Deployment):
     """The label exchange with its parameters fixed.
 
     Args:
-        randomizer: the local noise. sampling_rate: θ, probability that a user submits the label she fetched.
-        engine: "events" or "processes" (messages over the network), or "vectorised" (one draw of the result, from the
-        same law).
-        adversaries: which users do not follow the protocol, and how.
-        debias: release signed weights that undo α on average, instead of flipped labels.
-        asking: how many peers each user asks.
+        randomizer: the local noise. sampling_rate: θ, probability that a user submits the label she fetched. engine:
+        "events" or "processes" send messages over the network; "vectorised" draws the result at once, from the same
+        law. adversaries: which users do not follow the protocol, and how. debias: whether signed weights that undo α on
+        average are released instead of flipped labels. asking: how many peers each user asks.
     """
 
     trust = "nobody"
@@ -237,9 +237,9 @@ class LabelExchangeMechanism(Deployment):
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """The learner's bound of ε at δ for each cluster size, if nothing fails and everybody follows the protocol. For
-        flipped labels a bound of ε may also have a lower end above 0: no ε below this end holds. With several peers,
-        this is so for two classes only. If there are more than 16 sizes, most sizes get the lower end 0 and the upper
-        end of a smaller size, which holds for them too; this saves computation.
+        flipped labels the bound may have a lower end above 0: no smaller ε holds. With several peers, this needs two
+        classes. With more than 16 sizes, most sizes get the lower end 0 and a smaller size's upper end, which is also
+        valid. This saves work.
 
         Args:
             sizes: distinct cluster sizes, ascending. delta: δ.
@@ -263,10 +263,9 @@ class LabelExchangeMechanism(Deployment):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The privacy bounds of a finished run: the learner's bound of ε at δ for each cluster, and bounds for all
-        users, one for each results column (there are several observers). The result also has counts of users in some
-        roles. If nothing could fail, the bounds are those of the ideal protocol. Otherwise they are conditional on the
-        network of this run: who was online and what was lost.
+        """The privacy bounds of a finished run. For each cluster, the result has the learner's bound of ε at δ. For all
+        users, it has bounds by results column, and counts of users in some roles. If nothing could fail, the bounds
+        follow from the ideal protocol. Otherwise they are conditional on what happened on the network of this run.
 
         Args:
             outcome: the result of the run, with what was recorded about its network. cluster_sizes: (C,), users of each
@@ -276,7 +275,7 @@ class LabelExchangeMechanism(Deployment):
         if self.applies(situation) is None or outcome.realised is None:
             return super().account(outcome, cluster_sizes, situation, delta)
         chosen = clusters_to_evaluate(outcome.realised)
-        summed = outcome.realised[0].users is not None  # if an entry stands for several users, chosen clusters suffice
+        summed = outcome.realised[0].users is not None  # then an entry stands for several users
         clusters = list(cluster_privacy(outcome.realised, self.randomizer, delta, chosen if summed else None))
         deciding = clusters if summed else list(itertools.compress(clusters, chosen))
         worst = worst_bound([cluster.learner for cluster in deciding])
@@ -290,22 +289,21 @@ class LabelExchangeMechanism(Deployment):
         if self.applies(situation) is None:
             return WorstOf(tuple(self.protection(n) for n in np.unique(cluster_sizes).tolist()))
         if outcome.realised is None:
-            raise InputError("mechanism: states no figure for a network of which nothing was recorded")
+            raise InputError("mechanism: no ε can be stated, since the run recorded nothing about its network")
         return worst_account(outcome.realised, self.randomizer)
 
     def learner_law(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, learner: PrivacyBound
     ) -> LossLaw:
-        """A distribution of the learner's privacy loss: the log-ratio of the probabilities of what the learner sees
-        under two labels of a user. It dominates the loss about every user of the run, so that bounds of δ at other ε,
-        and of guessing a label, can be computed from it. If only the noise on a label is known to protect some users,
+        """A distribution of the privacy loss that dominates the learner's loss about every user of the run. The loss is
+        the log-ratio of the probabilities, under two labels of a user, of what the learner sees. Upper bounds of δ at
+        any ε, and of guessing a label, follow from the distribution. If only the noise is known to protect some users,
         the distribution follows from that noise.
 
         Args:
             outcome: the result of the run. cluster_sizes: (C,), users of each cluster, in the population's order.
             situation: network faults, users who break the protocol, and who observes. learner: the learner's bound of ε
-            at δ for the worst cluster; this (ε, δ) is one of the points of the curve δ(ε) from which the distribution
-            is made.
+            at δ for the worst cluster.
         """
         model = self.accountant_of(outcome, cluster_sizes, situation)
         models = model.models if isinstance(model, WorstOf) else ()
@@ -316,9 +314,9 @@ class LabelExchangeMechanism(Deployment):
 
     def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
         """An upper bound of the coalition's guessing advantage, under the results column "advantage_coalition". The
-        coalition is the learner and all colluding users. Its advantage is how much the run raises the probability that
-        it guesses another user's label right, if all K labels are equally likely to it before. Empty if nobody
-        colludes, or if the run recorded nothing about its network.
+        coalition is the learner and all colluding users. The advantage is how much the run raises the probability that
+        the coalition guesses another user's label right. Beforehand, all K labels are equally likely. The result is
+        empty if nobody colludes, or if the run recorded nothing about its network.
 
         Args:
             outcome: the result of the run. num_classes: K.
@@ -332,25 +330,27 @@ class LabelExchangeMechanism(Deployment):
         return None if self.adversaries == NOBODY else replace(self, adversaries=NOBODY)
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """The public probabilities of a released label, given the true label of the random user from whom it was
-        fetched: a matrix (K, K). It holds for users who follow the protocol. None if users submit the majority of
-        several labels, or if messages carry no class.
+        """The public probabilities (K, K) of a released label, given the true label of the random user from whom it was
+        fetched. The law holds for users who follow the protocol. None if users submit the majority of several labels,
+        or if messages carry no class.
 
         Args:
-            outcome: the result of the run; it is not used.
+            outcome: the result of the run; not used.
         """
         transition = self.randomizer.transition
         return None if transition is None or self.asking.several else NoiseLaw.common(transition, "cluster")
 
     def value_law(self, outcome: Outcome) -> ValueLaw | None:
-        """Public probabilities of a released number, given the label of a random cluster member; None for classes."""
+        """Public probabilities of a released number, given the label of a random cluster member. None if labels are
+        classes.
+        """
         return self.randomizer.published("cluster") if isinstance(self.randomizer, ValueMessage) else None
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """Scores of the K classes for each released label, an (m, K) array with the users of the labels. From them the
-        accuracy of a predictor can be estimated without true labels. On average over the noise, the scores are the
-        one-hot vector of the label of a random user of the cluster, if no message fails and every user answers with her
-        noisy label. None if no scores are known, as for majorities of several labels.
+        """Scores of the K classes for each released label, (m, K), for estimates of a predictor's accuracy without true
+        labels. The mean of the scores over the noise is the one-hot vector of a random cluster member's label. For
+        this, no message may fail, and every user must answer with her noisy label. None if no scores are known, as for
+        majorities of several labels.
 
         Args:
             outcome: the result of the run, with the m released labels. cluster_offsets: (C+1,); cluster c holds users
@@ -362,9 +362,9 @@ class LabelExchangeMechanism(Deployment):
 
     @property
     def remaining_flip_prob(self) -> float | None:
-        """The flip probability α of the released labels of two classes. It is 0 if the release undoes the flips on
-        average (debiasing). It is None if messages are not flipped labels of two classes. It is also None if users
-        submit a majority of several labels, since the flip probability of a majority depends on the cluster.
+        """The flip probability α of the released labels of two classes. If the release undoes the flips on average
+        (debiasing), the value is 0. None if messages are not flipped labels of two classes, or if users submit a
+        majority of several labels.
         """
         if self.asking.several:
             return None
@@ -372,14 +372,14 @@ class LabelExchangeMechanism(Deployment):
 
     @property
     def local_conditions(self) -> tuple[str, ...]:
-        """The conditions, as sentences, under which ε₀ holds; ε₀ is the ε of one noisy label against an observer who
-        knows its owner.
+        """The conditions, as sentences, under which ε₀ holds: the ε of one noisy label against an observer who knows
+        its owner.
         """
         return (*LOCAL_CONDITIONS, *self.randomizer.caveats)
 
     def situation(self, surroundings: Situation) -> Situation:
-        """The situation, which decides whether bounds hold, with two facts added that only this mechanism knows: the
-        content of a message (such as a flipped label), and whether users ask several peers and submit the majority.
+        """The situation with two further facts: what a message carries (such as a flipped label), and whether users ask
+        several peers. The situation decides which bounds hold.
 
         Args:
             surroundings: the scenario's network faults, adversaries, number of classes and rounds, and who observes.
@@ -391,8 +391,8 @@ class LabelExchangeMechanism(Deployment):
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
         exchange, theta = self.situation(situation), self.sampling_rate
-        alpha = self.randomizer.binary_flip_prob or 0.0  # other messages are refused before α is used
-        # the largest ε over cluster sizes, or the reason why the formula gives no ε at the first size without one
+        alpha = self.randomizer.binary_flip_prob or 0.0  # other messages are refused below
+        # the largest ε over cluster sizes, or the first reason why the formula gives no ε
         lemma9 = [lemma9_stated(int(n), alpha, theta, delta, exchange) for n in sizes]
         failed = next((stated for stated in lemma9 if stated.epsilon is None), None)
         return {
@@ -402,18 +402,18 @@ class LabelExchangeMechanism(Deployment):
 
 
 def exchange_of(mechanism: object, purpose: str, several: bool = False) -> LabelExchangeMechanism:
-    """Returns the mechanism if it is a label exchange, else raises an error; for analyses that need a label exchange.
+    """Returns the mechanism if it is a label exchange, for analyses that need a label exchange.
 
     Args:
         mechanism: any mechanism. purpose: name of the analysis, for the error's text. several: whether the analysis
         also allows users who ask several peers.
 
     Raises:
-        InputError: the mechanism is not a label exchange, or users ask several peers although the analysis does not
-        allow this.
+        InputError: the mechanism is not a label exchange, or users ask several peers and the analysis does not allow
+        this.
     """
     if not isinstance(mechanism, LabelExchangeMechanism):
         raise InputError(f"mechanism.kind: {purpose} needs kind = 'label_exchange'")
     if mechanism.asking.several and not several:
-        raise InputError(f"mechanism.peers: {purpose} is known where every user asks one peer")
+        raise InputError(f"mechanism.peers: {purpose} is known only if every user asks one peer")
     return mechanism

@@ -1,4 +1,4 @@
-"""Accountants that take into account what happened on a run's network; `accountant` chooses one for each observer."""
+"""Accountants for what happened on a run's network. `accountant` chooses one for each observer."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -30,15 +30,15 @@ Observer = Literal["others", "learner", "learner-times", "coalition"]
 
 
 class Cluster:
-    """One cluster's part of a network record, with the facts about the cluster that decide what each observer learns.
+    """One cluster's part of a network record: what happened to its n users, and what observers can learn from this.
 
-    exposed: (n,) whether each of the cluster's n users answers requests, and the learner knows her noisy label or her
-    constant answer. hidden: (n,) whether the learner does not know a user's noisy label and another user may have
-    submitted it; if `anything` is true, `hidden` is true for all users except those with constant answers. anything:
-    whether it must be assumed that every user may have been asked. fell_back: whether a user without a constant answer
-    submitted her own label. chosen: whether a colluding user who asks everybody got the answer of a user who does not
-    collude. watched: whether the cluster has a colluding user. sources, revealed, submissions, members: numbers of
-    users who answer, who are exposed, who submit a fetched label, and who collude.
+    exposed: (n,) whether a user answers requests, and the learner knows her noisy label or her constant answer. hidden:
+    (n,) whether the learner does not know a user's noisy label, and another user may have submitted it. anything:
+    whether it must be assumed that every user may have been asked. Then `hidden` is true for all users without a
+    constant answer. fell_back: whether a user without a constant answer submitted her own label. chosen: whether a
+    colluding user who asks everybody got the answer of a user who does not collude. watched: whether the cluster has a
+    colluding user. sources: number of users who answer. revealed: number of exposed users. submissions: number of users
+    who submit a fetched label. members: number of colluding users.
     """
 
     def __init__(self, shard: NetworkRecord, part: slice) -> None:
@@ -46,14 +46,14 @@ class Cluster:
         self.fetched, self.own = shard.fetched[part], shard.own[part]
         self.answers, self.constant = shard.answers[part], shard.constant[part]
         self.member, self.probed = shard.member[part], shard.probed[part]
-        # a user who submits her own label reveals whose it is; a constant answer depends on nobody's label
+        # a user who submits her own label reveals its owner; a constant answer depends on no label
         self.exposed = (self.own | self.constant) & self.answers
         self.anything = isinstance(self.law, Unknown) and self.law.anything
         self.hidden = ~self.constant if self.anything else self.answers & ~self.exposed
         self.fell_back = bool((self.own & ~self.constant).any())
         self.chosen = bool((self.probed & ~self.member).any())
         self.watched = bool(self.member.any())
-        # if the record of a shard (a group of whole clusters) keeps only sums, an entry stands for several users
+        # an entry stands for several users if the record of a shard (a group of clusters) keeps only sums
         users = np.ones(len(self.own), dtype=np.int64) if shard.users is None else shard.users[part]
         counted = (self.answers, self.exposed, self.fetched, self.member)
         self.sources, self.revealed, self.submissions, self.members = (int(users[mask].sum()) for mask in counted)
@@ -65,10 +65,10 @@ class Cluster:
 
 
 def _square(table: "scipy.sparse.csr_array", part: slice) -> "scipy.sparse.csr_array":
-    """The square part of a sparse (m, m) table of m users that has the rows and the columns of one cluster's users.
+    """One cluster's part of a sparse (m, m) table of m users: the rows and columns of this cluster's users.
 
     A row belongs to a user who fetches a label, and a column to a user from whom she may have fetched it. An entry is a
-    probability. No entry other than 0 is lost, since users fetch only within their cluster.
+    probability. Users fetch only within their cluster, so all other columns of these rows are 0.
 
     Args:
         part: the cluster's users, as a range of indices.
@@ -89,16 +89,16 @@ def clusters_of(shards: Sequence[NetworkRecord]) -> Iterator[Cluster]:
 
 
 def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int | None = None) -> Accountant:
-    """The accountant that bounds what one observer learns about the noisy labels of a cluster's users (or of a single
-    user), given what happened on the network. If only the noise is known to protect labels, the accountant's bound
-    states the reason.
+    """The accountant that bounds what one observer learns about the noisy labels of a cluster's users, or of a single
+    user. The accountant takes into account what happened on the network. If only the noise is known to protect labels,
+    the bound states the reason.
 
     Args:
-        cluster: what happened on the network in this cluster. noise: the randomizer of each label. observer: "learner":
-        sees the set of submissions, not their senders; "learner-times": also sees when each submission came;
-        "coalition": the learner together with the cluster's colluding users, for what they learn about all other users;
-        "others": the learner, for what she learns about users who did not submit their own label. user: index in the
-        cluster of the single user (the observer is then the learner); None: all users.
+        cluster: what happened on the network in this cluster. noise: the randomizer of each label. observer: "learner"
+        sees the set of submissions, not their senders. "learner-times" also sees when each submission came. "coalition"
+        is the learner with the cluster's colluding users; the bound is for all other users. "others" is the learner;
+        the bound is for users who did not submit their own label. user: index in the cluster of the single user (the
+        observer is then the learner); None: all users.
     """
     if user is not None:
         return _user_accountant(cluster, noise, user)
@@ -113,12 +113,7 @@ def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int |
 
 
 def _user_accountant(cluster: Cluster, noise: Message, user: int) -> Accountant:
-    """The accountant that bounds what the learner learns about the noisy label of a single user.
-
-    Args:
-        cluster: what happened on the network in this cluster. noise: the randomizer of each label. user: her index in
-        the cluster.
-    """
+    """The accountant that bounds what the learner learns about the noisy label of the cluster's user `user`."""
     if cluster.constant[user]:  # what she sends does not depend on her label
         return NothingSeen()
     if cluster.own[user]:
@@ -126,22 +121,18 @@ def _user_accountant(cluster: Cluster, noise: Message, user: int) -> Accountant:
     if not (cluster.answers[user] or cluster.anything):  # nobody could fetch her label
         return NothingSeen()
     if isinstance(cluster.law, Capped):
-        # users come and go: every submission gets the largest of the submissions' probability bounds, so that
-        # clusters share an accountant
+        # users come and go: all submissions get the largest probability bound, so that clusters share an accountant
         caps, alpha = cluster.caps[cluster.fetched], noise.binary_flip_prob
         if caps.size and alpha is not None:
             return _capped(len(caps), float(caps.max()), cluster.revealed, alpha)
     return _passed_on(cluster, noise, members=False)
 
 
-@lru_cache(maxsize=2)  # for the last cluster, since several observers ask for it
+@lru_cache(maxsize=2)  # several observers ask for the same cluster in turn
 def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
-    """Accountant of those noisy labels of a cluster that other users may have fetched and submitted. Labels that their
-    owners submitted themselves are not covered; only the noise protects them.
-
-    Args:
-        cluster: what happened on the network in this cluster. noise: the randomizer of each label. members: whether the
-        observer is the coalition of the learner and the cluster's colluding users; else it is the learner alone.
+    """Accountant of a cluster's noisy labels that other users may have fetched and submitted. A label that its owner
+    submitted is not covered; only the noise protects such a label. `members`: whether the observer is the learner with
+    the cluster's colluding users; else it is the learner alone.
     """
     hidden = cluster.hidden & ~(cluster.member & members)
     if not hidden.any() or not (cluster.fetched.any() or members or cluster.anything):
@@ -157,7 +148,7 @@ def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
                 noise.fetched(sources - revealed, submissions), (*REALISED_CONDITIONS, SAME_SOURCES, *noise.caveats)
             )
         return NoiseAlone(noise, "no figure for this network but for flipped labels of two classes")
-    # for flipped labels of two classes, the accountant depends on the law of whom users asked
+    # for flipped labels of two classes, the probabilities of asking each peer decide
     if isinstance(cluster.law, Uniform):
         pooled = (cluster.members, cluster.draws) if members else ()
         return UniformSources(sources, revealed, submissions, alpha, *pooled)
@@ -170,14 +161,14 @@ def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
 
 
 def _table(cluster: Cluster, noise: Message, alpha: float, members: bool) -> Accountant:
-    """Accountant for a network in which it is known with what probability each user's submitted label came from each
-    peer. Labels have two classes and are flipped with probability `alpha`.
+    """Accountant for a network where the probabilities of each submitted label's sources are known. Labels have two
+    classes and are flipped with probability `alpha`.
 
     Args:
         cluster: holds the table of these probabilities (a row for each user who fetched, a column for each peer), and
-        who submitted. noise: the randomizer that flips the labels; it is needed only where nothing but the noise is
-        known to protect a label. members: whether the observer is the coalition of the learner and the colluding users,
-        who see every label that they fetch; else it is the learner alone.
+        who submitted. noise: flips the labels; it is needed if only the noise is known to protect labels. members:
+        whether the observer is the learner with the colluding users, who see every label that they fetch; else the
+        learner alone.
     """
     others = ~cluster.member if members else np.ones_like(cluster.member)
     weights, rates = cluster.weights, (cluster.fetched & others).astype(np.float64)
@@ -191,14 +182,13 @@ def _table(cluster: Cluster, noise: Message, alpha: float, members: bool) -> Acc
 
 @lru_cache(maxsize=65_536)
 def _capped(submissions: int, cap: float, exposed: int, flip_prob: float) -> Accountant:
-    """Accountant against the learner for a cluster with `submissions` submitted labels. For each submission, any given
-    user is its source with probability at most `cap`. Results are cached, so that similar clusters share an accountant.
+    """Accountant against the learner for a cluster with `submissions` submitted labels. Any given user is the source of
+    a submission with probability at most `cap`. Results are cached, so that similar clusters share an accountant.
 
     Args:
-        submissions: number of submitted labels. cap: this largest probability. exposed: number of users whose noisy
-        label the learner knows; a label that comes from them does not help to hide another user's label, and a
-        submission comes from them with probability at most exposed · cap. flip_prob: α, the probability with which each
-        label of two classes is flipped.
+        exposed: number of users whose noisy label the learner knows. A label of such a user does not help to hide
+        another label; a submission is such a label with probability at most exposed · cap. flip_prob: α, for labels of
+        two classes.
     """
     return CappedFetch(np.full(submissions, cap), flip_prob, min(1.0, exposed * cap))
 
@@ -207,7 +197,7 @@ def _capped(submissions: int, cap: float, exposed: int, flip_prob: float) -> Acc
 class NoiseAlone(MessageAccountant):
     """Accountant for cases in which only the noise on a label is known to protect it.
 
-    reason: why nothing else is known to protect the label; it is stated in the bound's basis.
+    reason: why nothing else is known to protect the label; the bound's basis states it.
     """
 
     reason: str
@@ -231,7 +221,7 @@ class NoiseAlone(MessageAccountant):
 
 @dataclass(frozen=True)
 class NothingSeen(Accountant):
-    """Accountant of users whose noisy label nobody else submitted, or whose answer is fixed: ε = 0, δ = 0."""
+    """Accountant of users about whom nothing was seen: ε = 0, δ = 0."""
 
     requires = ANYWHERE
     conditions = REALISED_CONDITIONS
@@ -255,10 +245,10 @@ class NothingSeen(Accountant):
 
 @dataclass(frozen=True)
 class GivenNetwork(Accountant):
-    """An accountant that is used given what happened on a run's network. Its lower bounds become 0, since they need not
-    hold for that network.
+    """An accountant that is used for what happened on a run's network. Lower bounds become 0, since they need not hold
+    for this network.
 
-    model: the accountant. conditions: conditions of its bounds for the realised network.
+    model: the accountant. conditions: conditions of the bounds for this network.
     """
 
     requires = ANYWHERE

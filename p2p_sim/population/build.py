@@ -1,4 +1,4 @@
-"""Builds the population of one replicate from a source and a clustering; a plug-in's sample is checked first."""
+"""Builds the population of one replicate from a source and a clustering. A plug-in's sample is checked first."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,13 +20,13 @@ from p2p_sim.population.synthetic import DrawnPeople, SyntheticConfig
 from p2p_sim.population.table import TableConfig
 
 MOST_CLASSES = 256
-"""Largest number of classes, since labels are bytes."""
+"""Largest number of classes; a label is a byte."""
 _OFF = 1e-6
 """Largest allowed difference between 1 and a sum of probabilities."""
 
 
 def check_sample(method: str, sample: Any) -> None:
-    """Raise InputError if a plug-in's sample has types, shapes or ranges with which results would be wrong.
+    """Raise InputError if a plug-in's sample has wrong types, shapes or ranges.
 
     method: the beginning of the message, which names the plug-in's method. sample: what the method returned.
     """
@@ -40,7 +40,7 @@ def check_sample(method: str, sample: Any) -> None:
     if sample.holdout is not None:
         _check_rows(f"{method}holdout: ", sample.holdout, int(classes))
         same = sample.holdout.features.shape[1] == columns
-        require(method, same, f"holdout: features must have {columns} columns, as those of users")
+        require(method, same, f"holdout: features must have {columns} columns, as the users' features have")
     elif sample.law is None:
         raise InputError(f"{method}must hold rows out, or give the law, by which errors are measured")
     if sample.law is not None:
@@ -55,7 +55,7 @@ def check_sample(method: str, sample: Any) -> None:
 
 
 def _check_rows(method: str, rows: Any, classes: int) -> None:
-    """Raise InputError unless rows are Examples with finite features and a label for each row, all below `classes`.
+    """Raise InputError unless `rows` are Examples with finite features, and a label below `classes` for each row.
 
     method: the beginning of the message. classes: K, number of classes; labels are 0 to K-1.
     """
@@ -75,11 +75,10 @@ def _check_rows(method: str, rows: Any, classes: int) -> None:
 
 
 def _check_law(method: str, law: Any, columns: int, classes: int) -> None:
-    """Raise InputError unless `law` is a well-formed law of features and labels on finitely many points.
+    """Raise InputError unless `law` is a well-formed law (distribution) of features and labels on P points.
 
-    It must be a `FiniteLaw` of P points. It has the finite features (P, d) of the points, the probability (P,) of each
-    point, the class probabilities (P, K) at each point, and the cluster (P,) of each point. Probabilities must not be
-    negative and must sum to 1, up to 1e-6.
+    A `FiniteLaw` has finite features, (P, d), and the points' probabilities, (P,). It also has class probabilities, (P,
+    K), and clusters, (P,). Probabilities must not be negative and must sum to 1, up to 1e-6.
 
     Args:
         method: the beginning of the message. columns: d, number of features. classes: K, number of classes.
@@ -133,15 +132,15 @@ def build_population(
     streams: Streams,
     groups: tuple[str, ...] = (),
 ) -> Population:
-    """Draws the users of one replicate, groups them into clusters, and stores them cluster by cluster. The result also
-    has the rows (or the known law) on which errors are measured, and named divisions of these rows into groups. Reports
-    state errors for each group separately.
+    """Draws the users of one replicate, groups the users into clusters, and stores them cluster by cluster. The
+    population also has the rows (or the known law) on which errors are measured. Groupings divide these rows into
+    groups; reports state errors for each group.
 
     Args:
-        source: draws the users. clusters: groups them into clusters. places: directories in which data files are looked
-        for, in this order. streams: the replicate's random streams. groups: names of the divisions that are wanted:
-        "class" (the label's class), "cluster_size" (the size of the row's cluster), or the name of a column of the
-        data. "class" is accepted but not stored, since it follows from the labels.
+        source: draws the users. clusters: decides the users' clusters. places: directories in which data files are
+        looked for, in this order. streams: the replicate's random streams. groups: names of the groupings: "class",
+        "cluster_size" (the size of the row's cluster), or a column of the data. "class" is accepted but not stored,
+        since labels give it.
     """
     sample = source.sample(places, streams)
     if (offer := offer_of(POPULATIONS, source.kind)) is not None:
@@ -150,8 +149,7 @@ def build_population(
     sample = sample.sort_users(cluster)
     users, held = sample.users, sample.holdout
     if own and held is not None and held.cluster is not None and users.cluster is not None:
-        # the clusters that the source gives the held-out rows are renumbered as those of the users are; -1: a cluster
-        # without users
+        # the held-out rows' clusters are renumbered like the users' clusters; -1: a cluster without users
         numbers = np.unique(users.cluster)
         index = np.minimum(np.searchsorted(numbers, held.cluster), len(numbers) - 1)
         held = replace(held, cluster=np.where(numbers[index] == held.cluster, index, -1))
@@ -180,12 +178,12 @@ def build_population(
 def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
     """The cluster (m,) of each of the m rows on which errors are measured; -1 for a cluster without users.
 
-    These rows are the points of the known law of the features or, if the population has no such law, the held-out rows.
+    These rows are the points of the known law of the features or, without a law, the held-out rows.
 
     Args:
-        people: the population. own: whether users are in the clusters that the source of the data gives. If so, and if
-        the rows have such clusters too, the rows keep theirs. Otherwise a row belongs to the cluster whose users' mean
-        features are nearest.
+        people: the population. own: whether the source of the data gives the users' clusters. If the source gives the
+        rows' clusters, too, the rows keep these clusters. Otherwise a row belongs to the cluster with the nearest mean
+        features.
     """
     law, held = people.law, people.holdout
     if law is not None and own and people.point is not None:
@@ -200,8 +198,8 @@ def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
 
 
 def draw_people(source: SyntheticConfig, clusters: GivenClusters, streams: Streams) -> DrawnPeople:
-    """The users that `build_population` draws from this source and these streams. To save memory, their labels are not
-    stored here. The labels of any range of users are drawn again whenever they are asked for, with the same result.
+    """The users that `build_population` draws from this source and these streams. To save memory, labels are not
+    stored. Whenever labels are asked for, they are drawn again, with the same result.
 
     Args:
         source: draws the users. clusters: states that users stay in the source's clusters. streams: the replicate's

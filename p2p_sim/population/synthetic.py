@@ -64,10 +64,10 @@ class DrawnPeople(People):
 
 
 class SyntheticConfig(Source):
-    """Clusters c differ in p(1|c), the share of label 1. The points x of one cluster differ in p(1|x).
+    """Clusters c differ in p(1|c), the share of label 1. If φ > 0, a cluster's points x differ in p(1|x).
 
     All points are equally likely. A point has features (u, v, w). u in [-1, 1] is the position of the point's cluster
-    among the clusters. v is +1 if p(1|x) is above p(1|c), and -1 if p(1|x) is below. w in [-1, 1] differs between
+    among the clusters. v is +1 at half of a cluster's points, and -1 at the other half. w in [-1, 1] differs between
     points with equal u and v, and says nothing about the label. In cluster c, p(1|x) = p(1|c) + v φ/2. So the
     heterogeneity Σ_y E|p(y|x) - p(y|c)| is exactly φ.
     """

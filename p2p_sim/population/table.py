@@ -180,7 +180,7 @@ class TableConfig(RandomSplit):
         The first of these cases applies:
         - `proposed` is true: a program looked at the rows to choose keys such as features.
         - `classes` and `label_range` are absent: the classes are the values that occur.
-        - Another key that computes from all rows is set, such as `standardise` or `impute`.
+        - Another key outside `row_by_row` is set, such as `standardise` or `impute`.
         """
         if self.proposed:
             return "population.proposed: keys were chosen by looking at the rows (leave it out if they are public); it"
@@ -362,8 +362,8 @@ class TableConfig(RandomSplit):
     def _treatment(self, name: str, values: Values) -> Treatment:
         """Whether a column's missing values are filled in, numbers are standardised, and texts are made one-hot.
 
-        The keys impute, standardise and one_hot decide. Each key is true for all columns, or a list of names. one_hot =
-        true applies only to columns of texts. name, values: the column's name and cells.
+        The keys impute, standardise and one_hot decide. Each key is true for all columns, false, or a list of names.
+        one_hot = true applies only to columns of texts. name, values: the column's name and cells.
         """
         one_hot = name in _listed(self.one_hot) or (
             self.one_hot is True and is_text(values) and name not in (*_listed(self.standardise), *self.scale)

@@ -78,7 +78,7 @@ def complete_rows(table: ColumnTable, drop: bool | tuple[str, ...], used: list[s
 
 
 def complete_values(table: ColumnTable, name: str, key: str, used_rows: Rows) -> Values:
-    """The values (m,) of a column in the used rows, which are all numbers or texts. No value is missing.
+    """The values (m,) of a column in the used rows, numbers or texts. No value is missing.
 
     Args:
         key: the key of [population] that names the column. used_rows: (m,) indices of the rows.
@@ -202,5 +202,5 @@ def numbered_classes(table: ColumnTable, used_rows: Rows, *, label: str, stated:
 
 
 def name_of(value: object) -> str:
-    """The name of a class in messages and pictures. A float has six significant digits."""
+    """The name of a class in messages and pictures. A float has at most six significant digits."""
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -88,8 +88,8 @@ class ColumnTable:
     def otherwise_read(self) -> str:
         """Advice for an error message about a missing column: another setting with which to read the file.
 
-        A CSV file with a single column may need another separator that occurs in its first line. A CSV file with a
-        number as the name of a column may need header = false. Otherwise the advice is empty.
+        A CSV file with a single column may need another separator that occurs in its first line. A CSV file whose
+        header has a number as a name may need header = false. Otherwise the advice is empty.
         """
         if suffix_of(self.path) not in TEXTS:
             return ""
@@ -120,7 +120,7 @@ def read_table(path: Path, layout: Layout) -> ColumnTable:
     """Reads the columns of a file. Dates become days from 1970-01-01.
 
     A layout may state a notation of numbers that is not plain. Then columns of texts that stand for numbers become
-    numbers. Plain numbers in a CSV file always become numbers.
+    numbers. Columns of plain numbers in a CSV file always do.
 
     Raises:
         InputError: the file cannot be read; a record is faulty; the first line looks like data, not like names; a
@@ -145,8 +145,8 @@ def read_table(path: Path, layout: Layout) -> ColumnTable:
 def read_columns(path: Path, layout: Layout, as_words: bool = False) -> dict[str, Any]:
     """Reads the columns of a CSV, Parquet, Feather or NPZ file, as an array for each column name.
 
-    Texts of dates stay texts. A missing value becomes NaN. The texts that the layout states for missing values become
-    NaN, too, except in an NPZ file.
+    Texts of dates stay texts. A missing value becomes NaN, None or NaT. The texts that the layout states for missing
+    values become NaN, except in an NPZ file.
 
     Args:
         path: path of the file. layout: how to read the file. as_words: whether to keep all cells of a CSV file as
@@ -295,8 +295,8 @@ def _checked(path: Path, layout: Layout) -> int:
     pandas would accept faulty files: it would move cells or rename columns.
 
     Raises:
-        InputError: the file is empty; a record is longer or shorter than the first record; two names are equal; or the
-        first line looks like data, not like names.
+        InputError: the file is empty; a record has more or fewer cells than the first record; two names are equal; or
+        the first line looks like data, not like names.
     """
     with opened(path, layout.encoding) as file:
         begin, first = next(records(file, layout.separator), Record(1, []))

@@ -127,7 +127,7 @@ def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: 
         are the index of the series. separator: the character between two cells in the file.
 
     Raises:
-        InputError: columns contradict each other, or several notations are possible.
+        InputError: numbers of one column or of two columns contradict each other, or several notations are possible.
     """
     import pandas as pd
 
@@ -228,8 +228,8 @@ def date_formats(texts: "pd.Series") -> dict[str, NDArray[np.bool_]]:
 
 
 def _dated(texts: "pd.Series", form: str) -> NDArray[np.bool_]:
-    """Marks the texts (n,) that are dates of a format. %Y%m%d must be eight digits that begin with 19 or 20; pandas
-    accepts more.
+    """Marks the texts (n,) that are dates of a format. For %Y%m%d, only eight digits that begin with 19 or 20 count;
+    pandas accepts more.
     """
     dated = ~np.isnan(days(texts, form))
     return dated & texts.str.fullmatch(r"(19|20)\d{6}").to_numpy(np.bool_) if form == "%Y%m%d" else dated

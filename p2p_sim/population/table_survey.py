@@ -161,8 +161,8 @@ def _treated(table: ColumnTable, features: Sequence[str], written: Sequence[str]
 def _layout(path: Path, label: str | None, look: Look) -> Layout:
     """The separator, header and encoding of a CSV file, as stated in `look` or as the file suggests.
 
-    Suggested values are added to `look`, the proposal, unless they are defaults. Other files have the default layout.
-    label: name of the label column, or its number if there is no header.
+    Suggested values are added to `look`, the proposal, unless they are defaults. A file of another kind has the
+    default layout. label: name of the label column, or its number if there is no header.
 
     Raises:
         InputError: the stated separator is no single character that may separate cells.
@@ -336,8 +336,8 @@ def _useless(name: str, values: Values, dated: bool) -> str:
     """The reason why a column cannot be learned from; empty: it can be.
 
     Reasons are: the cells are neither numbers nor texts; all rows have the same value; the column holds names or
-    identifiers. Names are too many different texts, or at least 20 texts that all differ. Identifiers are at least 20
-    whole numbers that all differ. They must be in order, or in a column called id, index or the like.
+    identifiers. Names are more than 100 different texts, or at least 20 texts that all differ. Identifiers are at least
+    20 whole numbers, no dates, that all differ. They must be in order, or in a column called id, index or the like.
 
     dated: whether the column holds dates.
     """

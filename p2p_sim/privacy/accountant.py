@@ -55,7 +55,7 @@ class Accountant(PlainNumbers, ABC):
 
     @property
     def basis(self) -> str:
-        """In words for reports, how `epsilon` computes bounds. A subclass's own `epsilon` may name another way in the
+        """How `epsilon` computes bounds, in words for reports. A subclass's own `epsilon` may name another way in the
         bound.
         """
         return "bisection of δ(ε)"
@@ -96,7 +96,7 @@ class Accountant(PlainNumbers, ABC):
 
 class FlippedLabels(Accountant):
     """Base of accountants for binary labels. Each label is flipped once with probability α before an observer sees
-    anything.
+    anything of it.
     """
 
     flip_prob: float

@@ -227,7 +227,7 @@ ASKED = {
     *("delta", "epsilon", "certified_delta", "profile", "satisfies", "user_delta"),
     *("renyi", "gdp", "pld", "best_share", "delta_of", "of_mean"),
 }
-"""Names of the methods that take numbers, of accountants and of laws of a random number of runs."""
+"""Names of methods that take numbers. Accountants, and laws of a random number of runs, have these methods."""
 
 
 def plain(value: Any) -> Any:

@@ -1,16 +1,15 @@
-"""A ledger of the ε that organisations spend on releases of their rows, and of who has seen the releases. A row is the
-data of one person."""
+"""A ledger of releases: the ε that each release costs an organisation, and who has seen the release."""
 
 import math
 from dataclasses import dataclass, field
 
 WHOLE = ""
-"""The name that stands for all rows of an organisation, in place of the name of a part."""
+"""In place of the name of a part, this name stands for all rows of an organisation."""
 
 
 @dataclass
 class _Release:
-    """A release of a part of an organisation's rows, its ε, and the organisations that have seen it."""
+    """A release computed from a part of an organisation's rows, with ε and the organisations that have seen it."""
 
     owner: int
     part: str
@@ -19,12 +18,12 @@ class _Release:
 
 
 class ReleaseLedger:
-    """The total ε of each organisation's releases; each release counts once, however many organisations have seen it.
+    """The total ε of each organisation's releases.
 
-    A release is identified by its content. Resending it, passing it on or showing it to many costs nothing more
-    (post-processing). The ε of different releases of the same rows add up (basic composition, δ = 0). For releases of
-    disjoint parts of the rows only the largest of the parts' sums counts (parallel composition); the parts must be
-    drawn without looking at the rows. A release for which no ε has been entered cannot be shown.
+    A row is the data of one person. A release is identified by its content. The release costs ε only once, even if
+    many organisations see it (post-processing). For different releases of the same rows, ε adds up (basic
+    composition, δ = 0). For releases of disjoint parts of the rows, only the part with the largest sum of ε counts
+    (parallel composition). The parts must be drawn without looking at the rows.
 
     >>> ledger = ReleaseLedger(2)
     >>> ledger.pay(0, b"a model", 1.0)
@@ -39,14 +38,12 @@ class ReleaseLedger:
         self._releases: dict[bytes, _Release] = {}
 
     def pay(self, owner: int, content: bytes, epsilon: float, part: str = WHOLE) -> None:
-        """Enter a release with its ε, before anybody sees it. Entering the same content again adds nothing; the larger
-        ε counts. The total ε of an organisation is a sum of two: the sum of ε over all releases of all its rows, and
-        the largest of the sums of ε over the releases of one part.
+        """Enter a release with its ε, before anybody sees the release. If it is entered again, the larger ε counts.
 
         Args:
-            owner: the organisation from whose rows the release was computed, from 0. content: bytes that identify the
-            release, such as its hash. epsilon: ε ≥ 0 of this release alone. part: name of the part of the rows that was
-            used; empty: all rows. Parts with different names must be disjoint.
+            owner: number of the organisation that made the release from its rows, from 0. content: bytes that identify
+            the release, such as its hash. epsilon: ε ≥ 0 of this release alone. part: name of the part of the rows that
+            was used; empty: all rows. Parts with different names must be disjoint.
 
         Raises:
             ValueError: the owner does not exist, ε is below 0, or another owner or part has entered this content.
@@ -61,7 +58,7 @@ class ReleaseLedger:
         release.epsilon = max(release.epsilon, epsilon)
 
     def show(self, content: bytes, to: int) -> None:
-        """Enter that the organisation `to` has seen a release; entering it twice changes nothing.
+        """Enter that the organisation `to` has seen a release. A second entry changes nothing.
 
         Raises:
             LookupError: no ε has been entered for the release.
@@ -71,10 +68,9 @@ class ReleaseLedger:
         self._releases[content].seen_by.add(to)
 
     def spent(self, owner: int) -> float:
-        """The total ε of an organisation's releases, against an observer who sees all of them: the sum over releases of
-        all its rows, plus the largest of the sums for its disjoint parts.
+        """The total ε of an organisation's releases, against an observer who sees all of them.
 
-        owner: the organisation, from 0.
+        The total is the sum for releases of all rows, plus the largest sum for a part. owner: the organisation, from 0.
         """
         parts: dict[str, list[float]] = {}
         for release in self._releases.values():

@@ -1,4 +1,5 @@
-"""Accountants made from another accountant plus conditions (`Under`), or from a single statement (`OnePoint`)."""
+"""Two accountants (objects that bound ε and δ): `Under` adds conditions to another accountant, `OnePoint` knows only a
+statement, ε at δ."""
 
 import math
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from p2p_sim.privacy.where_bounds_hold import ANY_MESSAGE, ANYWHERE
 
 @dataclass(frozen=True)
 class Under(Accountant):
-    """The bounds of another accountant with further conditions, for example that a message's parameters are public.
+    """Another accountant's bounds under further conditions, for example that a message's parameters are public.
 
     Args:
         model: the other accountant. caveats: the further conditions.
@@ -24,20 +25,20 @@ class Under(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The pure ε (at δ = 0) of the accountant to which the conditions were added."""
+        """The other accountant's pure ε, the ε at δ = 0."""
         return self.model.pure_epsilon
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """All conditions under which the bounds hold: the other accountant's, then the added ones (`caveats`)."""
+        """All conditions under which the bounds hold: the other accountant's conditions, then `caveats`."""
         return (*self.model.conditions, *self.caveats)
 
     def delta(self, epsilon: float) -> Bracket:
-        """The other accountant's bounds of δ(ε). They hold under its conditions and the added ones together."""
+        """The other accountant's bounds of δ(ε), which hold under all conditions."""
         return self.model.delta(epsilon)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """The other accountant's statement of ε at δ; its list of conditions also has the added ones."""
+        """The other accountant's statement of ε at δ, with all conditions."""
         return replace(self.model.epsilon(delta), conditions=self.conditions)
 
 
@@ -45,9 +46,8 @@ class Under(Accountant):
 class OnePoint(Accountant):
     """The accountant of the worst mechanism for which a single statement, ε at δ, is true.
 
-    This mechanism reveals the label with probability δ; otherwise it applies randomised response at ε to the label. So
-    δ(ε') = δ + (1-δ)(1 - e^(ε'-ε))/(1 + e^-ε) for ε' up to ε (the pair of laws in Theorem 3.4 of Kairouz, Oh and
-    Viswanath 2015).
+    With probability δ, this mechanism reveals the label. Otherwise, it applies randomised response at ε. So for ε' up
+    to ε, δ(ε') = δ + (1-δ)(1 - e^(ε'-ε))/(1 + e^-ε) (Theorem 3.4 of Kairouz, Oh and Viswanath 2015).
     """
 
     requires = ANYWHERE
@@ -60,15 +60,12 @@ class OnePoint(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The statement's ε if its δ is 0, else infinite."""
+        """The pure ε: the statement's ε if the statement has δ = 0, otherwise infinite."""
         return self.stated.epsilon_upper if self.stated.delta == 0.0 else math.inf
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ at which this accountant may be asked for ε: the δ of the statement, since no finite ε at a
-        smaller δ follows from the statement. If the statement's δ is 0, the result is 1e-18, the default for
-        accountants.
-        """
+        """The smallest δ at which ε may be asked for: the statement's δ, or 1e-18 if the statement has δ = 0."""
         return self.stated.delta or TAIL
 
     @property
@@ -84,10 +81,10 @@ class OnePoint(Accountant):
         return Bracket(0.0, min(1.0, (delta + (1.0 - delta) * beyond) * (1.0 + 2.0**-50)))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """The upper bound of ε at δ that follows from the statement, infinite if δ is below the statement's δ."""
+        """The upper bound of ε at δ that follows from the statement; infinite if δ is below the statement's δ."""
         check_delta(delta)
         top, more = self.stated.epsilon_upper, (delta - self.stated.delta) / (1.0 - self.stated.delta)
-        # ε + ln(1 - share), where δ(ε') = δ is solved for ε'; rounded up, but not above ε itself
+        # δ(ε') = δ has the solution ε' = ε + ln(1 - share), which is rounded up, but to ε at most
         share = more * (1.0 + math.exp(-top)) * (1.0 - 2.0**-50)
         raised = top * (1.0 + 2.0**-50) + math.log1p(-share) * (1.0 - 2.0**-50) if share < 1.0 else 0.0
         return replace(

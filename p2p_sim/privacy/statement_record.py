@@ -1,8 +1,8 @@
-"""Privacy statements as plain values for JSON: whole, or without the numbers that a row of results holds anyway.
+"""Privacy statements as plain values for JSON, with or without their numbers.
 
-A row of results holds ε and δ in columns. The rest of its privacy statements (observer, adjacency, basis and
-conditions) is the same for many rows and is kept once. This rest, given for each column that holds an ε, is called the
-row's *terms*.
+A privacy statement bounds ε at δ. It also has texts: the observer, the adjacency (what is protected), the basis (how ε
+was computed) and the conditions. A row of results has the numbers in its columns. The rest of its statements is called
+the row's *terms*. Many rows have the same terms, which are stored once.
 """
 
 import hashlib
@@ -34,14 +34,13 @@ def whole(bound: PrivacyBound) -> dict[str, Any]:
 
 
 def terms(statements: Mapping[str, PrivacyBound | Stated], claimed_by: str = "") -> Terms:
-    """The terms of a row of results: for each column that holds an ε, its privacy statement without the numbers.
+    """The terms of a row of results: for each column that holds an ε, the privacy statement without the numbers.
 
-    A column's entry has the observer, the adjacency, what the bound takes as given (`conditional_on`), the basis (how ε
-    was computed), the conditions and who claims the statement. For a paper's ε that does not apply, the
-    entry has the identifier and text of the condition that fails. A paper's ε that does apply has no entry.
+    An entry also has what the bound takes as given (`conditional_on`), and who claims the statement. A paper's ε has an
+    entry only if the paper's bound does not apply: identifier and text of the condition that fails.
 
     Args:
-        statements: by column of ε, a statement of the simulator, or a `Stated`: a paper's ε, or why it does not apply.
+        statements: by column of ε, a statement of the simulator, or a `Stated` (a paper's ε, or why there is none).
         claimed_by: the plug-in package that claims the statements; empty: the simulator itself.
     """
     by_column: Terms = {}
@@ -56,7 +55,7 @@ def terms(statements: Mapping[str, PrivacyBound | Stated], claimed_by: str = "")
                     {"id": name, "text": str(condition)}
                     for name, condition in zip(statement.condition_ids, statement.conditions, strict=True)
                 ],
-                # ε₀ of a plug-in's protocol is the simulator's own statement, whoever wrote the protocol
+                # the simulator itself states ε₀ (the ε of the noise on one label) for a plug-in's protocol
                 "claimed_by": "" if statement.conditions == PROTOCOL_CONDITIONS else claimed_by,
             }
         elif statement.fails is not None:
@@ -65,11 +64,11 @@ def terms(statements: Mapping[str, PrivacyBound | Stated], claimed_by: str = "")
 
 
 def merged(several: Iterable[Terms]) -> Terms:
-    """The terms of several rows (their privacy statements without the numbers, by column of ε), merged into one.
+    """The terms of several rows (privacy statements without numbers, by column of ε), merged into one.
 
-    For each column the entry of the first row that has one is kept. The conditions and the bases (how ε was computed)
-    of later rows are added to this entry, each once, in order. If its `conditional_on` is empty, that of a later row is
-    taken. An entry that only says why a paper's bound does not apply adds nothing, and nothing is added to it.
+    Each column keeps its first entry. Conditions and bases (how ε was computed) of later entries are added, each
+    once. An empty `conditional_on` takes the text of a later entry. An entry that only says why a paper's bound does
+    not apply adds nothing, and nothing is added to this entry.
     """
     together: Terms = {}
     for row in several:
@@ -87,18 +86,19 @@ def merged(several: Iterable[Terms]) -> Terms:
 
 
 def identifier(row_terms: Terms) -> str:
-    """Sixteen hexadecimal digits that identify a row's terms: equal for equal terms."""
+    """Sixteen hexadecimal digits that identify a row's terms. Equal terms have equal digits."""
     return hashlib.sha256(json.dumps(row_terms, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def statement_of(row: Mapping[str, Any], row_terms: Terms, column: str) -> PrivacyBound | None:
-    """The whole privacy statement about one ε of a row, put together from the row's numbers and its terms (the
-    statement without the numbers). None if the row has no number in this column, or the terms have no statement about
-    the column. Except for the column `epsilon_upper`, the lower bound of ε is 0.
+    """The privacy statement about one ε of a row, put together from the row's numbers and terms.
+
+    None: the row has no number in this column, or the terms have no statement about the column. The lower bound of ε is
+    0, except for the column `epsilon_upper`.
 
     Args:
-        row: the row's values by column: `delta`, the column that is asked for and, if this is `epsilon_upper`, also
-        `epsilon_lower`. row_terms: the row's terms. column: the column of ε.
+        row: values by column: `delta`, the column of ε, and `epsilon_lower` if `epsilon_upper` is asked for.
+        row_terms: the row's terms. column: the column of ε.
     """
     here, upper = row_terms.get(column), row.get(column)
     if here is None or upper is None or "not_applicable" in here:

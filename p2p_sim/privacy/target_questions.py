@@ -12,20 +12,19 @@ from p2p_sim.privacy.questions import Question, answering, largest_degree, obser
 from p2p_sim.privacy.randomized_response import local_flip_prob
 
 MOST_COMPARED = 10_000
-"""Largest cluster in which numbers of peers are compared. In larger clusters the majority of submissions is nearly
-always the commoner label."""
+"""Largest cluster in which numbers of peers are compared. In larger clusters, the majority of submissions is nearly
+always the label that more users hold."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The flip probabilities that bring an observer's ε to a target.
+    """The flip probabilities α that bring an observer's ε to a target.
 
-    sampling_rate: θ; None for an observer whose ε holds for every θ. epsilon: the target.
-    flip_prob: α for all clusters. each: α by cluster size. Each α is rounded up to few significant digits, so that the
-        target holds for α as it is printed.
-    bound: the statement at `flip_prob`. local: ε₀ of a noisy label alone at `flip_prob`.
-    noise_alone: whether α must be so large that already ε₀, the ε of the noise alone, is at most the target; then the
-        exchange adds nothing.
+    sampling_rate: θ; None: the observer's ε holds for every θ. epsilon: the target.
+    flip_prob: α for all clusters. each: α by cluster size. Each α is rounded up to few digits, as printed, and the
+        target holds for the rounded α.
+    bound: the statement at `flip_prob`. local: ε₀, the ε of the noise on one label alone, at `flip_prob`.
+    noise_alone: whether α must be so large that ε₀ itself is at most the target. The exchange then adds nothing.
     members: number of members if the observer is a coalition, else None.
     """
 
@@ -51,21 +50,21 @@ def calibrated(
     degree: int | None = None,
     peers: int = 1,
 ) -> Calibration:
-    """The smallest flip probabilities α found that bring an observer's ε at δ to the target: one for each cluster size,
-    and their maximum for all clusters. Each is rounded up to few digits. The result also has the ε that is certified at
-    the maximum.
+    """For each cluster size, the smallest flip probability α found that brings an observer's ε at δ to the target.
+
+    Each α is rounded up to few digits. The largest α serves for all clusters; the result also has ε at this α.
 
     Args:
         sizes: sizes of the clusters. num_classes: K. sampling_rate: θ, the probability that a user passes a label to
-        the learner; needed if the observer is the learner or a coalition, else None is allowed. epsilon, delta: the
-        target. observer: learner, learner-times (sees arrival times too), peer, coalition or eavesdropper. members:
-        number of members if the observer is a coalition, else None. degree: number of neighbours whom each user may
-        ask, on a random regular overlay; None: everybody in her cluster. peers: k, how many peers each user asks; if
-        she asks several, she submits the commonest of their noisy labels.
+        the learner; θ may be None for observers other than the learner and coalitions. epsilon, delta: the target.
+        observer: learner, learner-times (sees arrival times too), peer, coalition or eavesdropper. members: number of
+        members if the observer is a coalition, else None. degree: number of neighbours (the only users whom a user may
+        ask) on a random regular overlay; None: users may ask everybody in their cluster. peers: k, the number of peers
+        whom each user asks. She submits the commonest of their noisy labels.
 
     Raises:
-        InputError: when a value is missing or outside its range, or no ε is known for this combination of observer,
-        classes, degree and peers.
+        InputError: a value is missing or outside its range, or no ε is known for this combination of observer, classes,
+        degree and peers.
     """
     if sampling_rate is None and observer in RATED:
         raise InputError(
@@ -80,13 +79,13 @@ def calibrated(
         )
 
     def certified(alpha: float, size: int) -> bool:
-        # for a majority of labels without noise no bound is known
+        # no bound is known for a majority of labels without noise
         return (alpha > 0.0 or peers == 1) and sees(alpha, size).satisfies(epsilon, delta)
 
     with answering():
         check_delta(delta)
         check_positive_epsilon(epsilon)
-        # the smallest α of each size, then rounded up to the few digits that are printed
+        # the smallest α of each size, and the same rounded up to the few digits that are printed
         exact = {size: smallest_flip_prob(certified, [size], num_classes, epsilon) for size in sorted(set(sizes))}
         each = {size: few_digits(alpha, num_classes) for size, alpha in exact.items()}
         alpha = max(each.values())
@@ -105,11 +104,11 @@ def calibrated(
 
 @dataclass(frozen=True)
 class PeersComparison:
-    """For several numbers of peers at the same target: the noise that each number needs, and its probability of error.
+    """For several numbers of peers: the noise that brings ε to the same target, and the probability of an error.
 
-    majority: share of a cluster's users who hold its commoner label. calibrations: by number of peers, the noise.
-    errors: by number of peers, the probability that the commoner label is not the majority of submissions, where a tie
-        counts half; the largest over the cluster sizes.
+    An error means that the majority of submissions is not the label that more users hold. A tie counts half.
+    majority: share of a cluster's users who hold the commoner label. calibrations: the noise, by number of peers.
+    errors: the probability of an error, by number of peers; the largest over the cluster sizes.
     """
 
     majority: float
@@ -118,9 +117,9 @@ class PeersComparison:
 
     @property
     def best(self) -> int:
-        """The number of peers with the smallest error: the smallest probability that the majority of submissions is not
-        the commoner label of the cluster. Errors up to 1e-12 count as equal; if errors are equal, the smallest number
-        of peers is taken.
+        """The number of peers with the smallest probability of an error.
+
+        Probabilities up to 1e-12 count as equal. Among equal probabilities, the smallest number of peers is taken.
         """
         return min(self.errors, key=lambda k: (max(self.errors[k], NO_ERROR), k))
 
@@ -134,15 +133,16 @@ def compared_peers(
     delta: float,
     majority: float = 0.6,
 ) -> PeersComparison:
-    """Compare how many peers each user should ask. For each number of peers, the result has the smallest α found that
-    brings the learner's ε at δ to the target, and the error at this α: the probability that the majority of submissions
-    is not the label that more users of the cluster hold; a tie counts half. Only public values are
-    used; labels have two classes.
+    """Compare how many peers each user should ask, from public values alone, for labels of two classes.
+
+    For each number of peers, the result has the smallest α found that brings the learner's ε at δ to the target. It
+    also has the probability of an error at this α. An error means that the majority of submissions is not the label
+    that more users of the cluster hold; a tie counts half.
 
     Args:
-        sizes: sizes of the clusters, at most 10,000; the error is the largest over them. numbers: numbers of peers,
-        odd. sampling_rate: θ, the probability that a user submits. epsilon, delta: the target. majority: share of a
-        cluster's users who hold its commoner label, above 1/2 and at most 1.
+        sizes: sizes of the clusters, at most 10,000; the largest error over the sizes counts. numbers: numbers of
+        peers, odd. sampling_rate: θ, the probability that a user submits. epsilon, delta: the target. majority: share
+        of a cluster's users who hold its commoner label, above 1/2 and at most 1.
 
     Raises:
         InputError: a value is missing or outside its range.
@@ -164,12 +164,12 @@ def compared_peers(
 
 @dataclass(frozen=True)
 class EnoughNeighbours:
-    """The smallest number of neighbours, among those tried, that brings the learner's ε to a target.
+    """The smallest number of neighbours found that brings the learner's ε to a target.
 
-    degree: number of neighbours on a regular overlay; None if no number up to `most` was found that reaches the target.
+    degree: number of neighbours on a regular overlay; None: no number up to `most` was found that reaches the target.
     target: ε.
-    bound: the statement with this degree, or with `most` neighbours if `degree` is None. everybody: the statement if
-        users may ask everybody. local: ε₀ of a noisy label alone.
+    bound: the statement with `degree` neighbours, or with `most` neighbours if `degree` is None. everybody: the
+        statement if users may ask everybody. local: ε₀, the ε of the noise on one label alone.
     """
 
     degree: int | None
@@ -181,17 +181,17 @@ class EnoughNeighbours:
 
 
 def enough_neighbours(q: Question, epsilon: float, delta: float) -> EnoughNeighbours:
-    """The smallest number of neighbours per user, among those that bisection tries, at which (ε, δ) is certified
-    against the learner. Users may ask only their neighbours, on a random overlay in which all have the same number of
-    neighbours. The result also has ε at this number (or, if no number reaches the target, at the largest number tried),
-    ε if users may ask everybody, and ε₀ of the noisy label alone.
+    """The smallest number of neighbours found by bisection at which (ε, δ) is certified against the learner.
+
+    Users may ask only their neighbours. All have the same number of neighbours, on a random overlay. The result also
+    has ε at this number, or at the largest number tried if no number reaches the target. Two values serve for
+    comparison: ε if users may ask everybody, and ε₀ of the noisy label alone.
 
     Args:
-        q: cluster size, α, θ and observer; its number of neighbours must be None, since the ε if users may ask
-        everybody is that of this question. epsilon, delta: the target.
+        q: cluster size, α, θ and observer; the number of neighbours must be None. epsilon, delta: the target.
 
     Raises:
-        InputError: when a value is missing or outside its range, or the question is about another observer than the
+        InputError: a value is missing or outside its range, or the question is about an observer other than the
         learner, more than two classes, several peers or several rounds.
     """
     users = users_of(q)

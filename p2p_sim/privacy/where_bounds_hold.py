@@ -1,4 +1,4 @@
-"""Where a bound of the label exchange holds: situations, and what a bound requires of a situation."""
+"""Where a privacy bound of the label exchange holds: situations, and what a bound requires of a situation."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,14 +9,13 @@ from p2p_sim.privacy.conditions import Condition
 
 @dataclass(frozen=True)
 class Situation:
-    """How labels reach the learner, and who observes. The situation and a bound's own parameters decide whether the
-    bound holds.
+    """How labels reach the learner, and who observes.
 
     num_classes: K. message: what a message carries, "label" for flipped labels.
-    faults: configuration keys that change the network. Without a fault every user gets the label of a uniform member of
-        her cluster, and every submission arrives. Every key counts as a fault unless it is known to be harmless.
-    roles: configuration keys by which users break the protocol or tell others what they know.
-    rounds: the number of exchanges. fresh: whether every exchange draws new noise; else all use the same noisy labels.
+    faults: configuration keys that change the network. Without a fault, every user gets the label of a uniform member
+        of her cluster, and every submission arrives. A key counts as a fault unless it is known to be harmless.
+    roles: configuration keys that let users break the protocol or tell others what they know.
+    rounds: number of exchanges. fresh: whether every exchange draws new noise; otherwise all use the same noisy labels.
     oracle: whether a parameter was chosen by looking at labels. observer: one of `bound.OBSERVERS`.
     several: whether a user asks several peers and submits the majority of their labels.
     """
@@ -36,8 +35,8 @@ class Situation:
 class Requirement:
     """A requirement of a bound: a condition, and a test of whether a situation violates the condition.
 
-    identifier, text: the condition's identifier and text. In the text {0} stands for the situation, as in "{0.rounds}".
-    fails: a function of a situation; its result is true if the condition fails there.
+    identifier, text: of the condition. In the text, {0} stands for the situation, as in "{0.rounds}".
+    fails: a function that is true for a situation in which the condition fails.
     """
 
     identifier: str
@@ -80,11 +79,11 @@ _FOR_LEARNER = Requirement(
 )
 
 UNLISTED: Requirements = (Requirement("unlisted", "nobody has said where it applies", lambda s: True),)
-"""The requirement of an accountant that states no requirements; it fails in every situation."""
+"""The requirement of an accountant (an object that bounds ε and δ) that states none; it fails in every situation."""
 ANYWHERE: Requirements = ()
 """No requirements, as for a mechanism in which users exchange nothing."""
 PLURALITY: Requirements = (_FLIPPED_LABELS, _FOR_LEARNER, _COMPLETE_FETCHING, _NOBODY_ELSE, _SAME_NOISE, _SINGLE_ROUND)
-"""Requirements of a bound for users who submit the plurality of their peers' flipped labels."""
+"""Requirements of a bound for users who submit the commonest of their peers' flipped labels."""
 MAJORITY: Requirements = (_FLIPPED_LABELS, _TWO_CLASSES, _FOR_LEARNER, _COMPLETE_FETCHING, _NOBODY_ELSE, _SAME_NOISE)
 """Requirements of the exact bound for the majority of several peers' labels, in any number of rounds."""
 ANY_MESSAGE: Requirements = (_ONE_PEER, *PLURALITY[1:])
@@ -94,25 +93,23 @@ ANY_CLASSES: Requirements = (_ONE_PEER, *PLURALITY)
 LEARNER: Requirements = (_ONE_PEER, *MAJORITY)
 """Requirements of the exact bound for the label exchange, in any number of rounds."""
 REALISED: Requirements = (_FLIPPED_LABELS, _TWO_CLASSES, _ONE_PEER, _SAME_NOISE)
-"""Requirements of the bounds for realised networks and overlays, whose parameters already include faults and roles, and
-of the bound for an eavesdropper."""
+"""Requirements of the bounds for realised networks (what happened in a run), overlays (who may ask whom) and
+eavesdroppers. The parameters of the first two bounds already include faults and roles."""
 INSIDERS: Requirements = (*REALISED, _COMPLETE_FETCHING)
 """Requirements of the bounds for peers, coalitions and learners who see times."""
 PLURALITY_INSIDERS: Requirements = (_FLIPPED_LABELS, _SAME_NOISE, _COMPLETE_FETCHING)
-"""Requirements of the bound for a coalition among users who ask several peers."""
+"""Requirements of the bound for a coalition if users ask several peers."""
 PAPER: Requirements = (*LEARNER, _SINGLE_ROUND, _FIXED_PARAMETERS)
 """Requirements of the clustering paper's bounds on the exchange."""
 MODELS: Requirements = (_TWO_CLASSES, _NOBODY_ELSE, _SINGLE_ROUND, _FIXED_PARAMETERS)
-"""Requirements of the bound for private models of organisations, which holds whatever faults the network has."""
+"""Requirements of the bound for private models of organisations. No fault of the network affects this bound."""
 
 
 def first_failure(requirements: Requirements, situation: Situation) -> Condition | None:
-    """The condition that fails first if a privacy bound is used in a situation; None if no requirement fails, so that
-    the bound applies.
+    """The first condition of a privacy bound that fails in a situation; None if the bound applies.
 
     Args:
-        requirements: the bound's requirements, in order. situation: how labels reach the learner and who observes:
-        number of classes, kind of message, faults of the network, adversaries, rounds, observer.
+        requirements: the bound's requirements, in order. situation: how labels reach the learner, and who observes.
     """
     failed = next((requirement for requirement in requirements if requirement.fails(situation)), None)
     return None if failed is None else Condition(failed.identifier, failed.text.format(situation))

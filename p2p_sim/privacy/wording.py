@@ -1,4 +1,4 @@
-"""The words of answers to privacy questions, the same on a terminal and in a browser."""
+"""The texts of answers to privacy questions, for a terminal and for a browser."""
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -17,19 +17,19 @@ PROTECTED = {
     "example": "It protects one user's whole example, features and label",
 }
 """The sentence that says what a statement protects, by adjacency."""
-EACH_NETWORK = "Each realised network has a figure of its own: the worst is shown, and they must not be averaged."
+EACH_NETWORK = "Each replicate's network has its own ε. The largest is shown; these ε must not be averaged."
 ADDS_NOTHING = (
-    "The noise on a label alone needs this α, rounded up. The exchange adds nothing here: with it, too, no smaller α "
-    "of three digits is certified."
+    "The noise on a label alone needs this α, rounded up. The exchange adds nothing here: even with the exchange, no "
+    "smaller α of three digits is certified."
 )
 
 
 def answer_lines(question: "Question", answer: "Answer") -> list[Line]:
-    """The lines that show an answer to a privacy question. Each is a pair of texts: a name and a value.
+    """The lines that show an answer to a privacy question. Each is a name and a value.
 
-    They are the cluster, the observer, the bounds of ε at δ (or of δ at ε), ε₀ of a noisy label alone, and the basis
-    (how the bounds were computed). For the learner's ε, another line has the bound that Lemma 9 of the clustering paper
-    would state. Upper bounds are rounded up, lower bounds down.
+    The lines have the cluster, the observer, and the bounds of ε at δ or of δ at ε. Then come ε₀ of a noisy label alone
+    and the basis (how the bounds were computed). For the learner's ε, another line has the bound of Lemma 9 of the
+    clustering paper. Upper bounds are rounded up, lower bounds down.
 
     Args:
         question: the cluster, α, θ and the observer. answer: the answer to the question.
@@ -54,13 +54,13 @@ def answer_lines(question: "Question", answer: "Answer") -> list[Line]:
 
 
 def gain(question: "Question", advantage: float) -> str:
-    """A sentence that states the observer's advantage as the number of right guesses among 100 labels, if all labels
-    are equally likely. If the observer is a peer, a second sentence says how many labels of the users whom they asked
-    peers guess right.
+    """A sentence on how many of 100 labels the observer guesses right, if all labels are equally likely.
+
+    If the observer is a peer, a second sentence is about the labels of the users whom peers asked.
 
     Args:
-        question: the observer, the number of classes and α. advantage: upper bound of how much the observer's share of
-        right guesses grows if the observer sees what users sent.
+        question: the observer, the number of classes and α. advantage: upper bound of the gain in the observer's share
+        of right guesses from seeing what users sent.
     """
     who = SEES[question.observer]
     if question.members is not None:
@@ -72,15 +72,14 @@ def gain(question: "Question", advantage: float) -> str:
 
 
 def exposed(observer: str, cluster_size: int | None, delta: float | None, requests: int = 1) -> str:
-    """A warning that δ is too large for the ε at δ to say much; an empty text if no warning is needed.
+    """A warning that δ is too large for the ε at δ to say much; empty if no warning is needed.
 
-    In a cluster of n users, the observer receives the target's noisy label, and knows whose it is, with probability
-    1 - (1 - 1/n)^requests. The warning is given if δ is at least a tenth of this probability, because δ then covers
-    much of the very event in which the target is exposed. There is no warning for observers other than peers and
-    coalitions.
+    In a cluster of n users, the observer receives the target's noisy label, and knows whose it is, with probability 1 -
+    (1 - 1/n)^requests. If δ is at least a tenth of this probability, there is a warning: δ covers much of the event in
+    which the target is exposed. Only peers and coalitions need a warning.
 
     Args:
-        observer: its name. cluster_size: n; None: no warning. delta: δ of the statement; None: no warning.
+        observer: the observer's name. cluster_size: n; None: no warning. delta: δ of the statement; None: no warning.
         requests: how many requests the observer makes, each to a uniform one of n users.
     """
     if cluster_size is None or delta is None or observer not in ("peer", "coalition"):
@@ -95,9 +94,7 @@ def exposed(observer: str, cluster_size: int | None, delta: float | None, reques
 
 
 def calibration_lines(calibration: "Calibration") -> list[Line]:
-    """The lines that show a calibration: the flip probabilities for all clusters together and for each size, and the
-    certified ε.
-    """
+    """The lines that show a calibration: α for all clusters together and for each size, and the certified ε."""
     bound, alone = calibration.bound, calibration.each if len(calibration.each) > 1 else {}
     return [
         ("flip probability α, all clusters", f"{calibration.flip_prob}"),
@@ -114,9 +111,7 @@ def calibration_lines(calibration: "Calibration") -> list[Line]:
 
 
 def peers_lines(comparison: "PeersComparison") -> list[Line]:
-    """The lines that show a comparison: the number of peers with the smallest error, then α and the error for each
-    number of peers.
-    """
+    """The lines that show a comparison: the best number of peers, then α and the error for each number of peers."""
     each = (
         (f"  asking {k}", f"α = {calibration.flip_prob}, majority missed with probability {comparison.errors[k]:.2g}")
         for k, calibration in comparison.calibrations.items()
@@ -143,9 +138,9 @@ def neighbour_lines(neighbours: "EnoughNeighbours") -> list[Line]:
 
 
 def protects(bound: PrivacyBound) -> str:
-    """A phrase that says what a statement protects and from whom, such as "It protects one user's label, for every data
-    set, from the learner, if". The phrase ends in "if", since the list of conditions follows. For a statement that
-    promises nothing (no finite ε, or δ at least 1/2) the result is a whole sentence that says why.
+    """A phrase that says what a statement protects and from whom; after its last word, "if", the conditions follow.
+
+    If a statement promises nothing (no finite ε, or δ at least 1/2), the result is a whole sentence that says why.
     """
     if not promises(bound):
         label = PROTECTED[bound.adjacency].removeprefix("It protects ")
@@ -164,7 +159,7 @@ def promises(bound: PrivacyBound) -> bool:
 
 
 def _who(bound: PrivacyBound, members: int | None) -> str:
-    """The name of a statement's observer in words; for a coalition also its number of members."""
+    """The observer's name; for a coalition also the number of members."""
     return bound.observer if members is None else f"{bound.observer} of {members:,} with the learner"
 
 
@@ -175,10 +170,9 @@ SEES = {
     "coalition": "a coalition with the learner",
     "eavesdropper": "somebody who reads every message",
 }
-"""For each observer, the words that name her in a sentence about how well she guesses labels."""
+"""For each observer, words for a sentence about how well the observer guesses labels."""
 _ROUNDING = Decimal("1e-9")
-"""A share that lies beyond a printable number by at most this becomes that number: the difference is a rounding error.
-"""
+"""A share that is so close to a printable number becomes this number: the difference is a rounding error."""
 
 
 def of_hundred(share: float, up: bool) -> str:
@@ -193,8 +187,7 @@ def of_hundred(share: float, up: bool) -> str:
 
 
 def guessed(who: str, without: float, advantage: float, knowledge: str, them: str = "them") -> str:
-    """A sentence that states an advantage as numbers of right guesses among 100 labels, with and without what users
-    sent.
+    """A sentence on how many of 100 labels an observer guesses right, with and without what users sent.
 
     The number with what users sent is rounded up, the number without it down.
 
@@ -203,7 +196,7 @@ def guessed(who: str, without: float, advantage: float, knowledge: str, them: st
 
     Args:
         who: the words for the observer. without: share of right guesses without what users sent.
-        advantage: upper bound of the increase of this share. knowledge: the words for what the observer knows anyway.
+        advantage: upper bound of the gain in this share. knowledge: words for what the observer knows anyway.
         them: a pronoun for what users sent.
     """
     most, less = of_hundred(min(1.0, without + advantage), True), of_hundred(without, False)

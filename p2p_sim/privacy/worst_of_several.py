@@ -1,4 +1,7 @@
-"""Privacy in the worst of many clusters: ε of each, the largest δ, and a coarse law of the privacy loss."""
+"""Privacy in the worst of many clusters: ε of each, the largest δ, and a coarse law (distribution) of the privacy loss.
+
+An accountant is an object that bounds ε and δ, here mostly for one cluster.
+"""
 
 import math
 from collections.abc import Sequence
@@ -16,15 +19,15 @@ from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 EVERY = 16
 """Largest number of accountants that are each asked for ε."""
 _SLACK = 1.002
-"""Factor by which the first accountant's δ is raised, so that a quick test of all others usually succeeds."""
+"""The first accountant's δ is raised by this factor. Then a quick test of all others usually succeeds."""
 
 
 def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
     """The statement of ε at δ for each accountant, in order.
 
-    Up to 16 accountants are each asked for ε. If there are more, the first and the last are asked. For each of the
-    others it is tested whether the largest ε so far is certified at δ. If so, this ε is the accountant's upper bound,
-    and 0 its lower bound; otherwise the accountant is asked for its own ε.
+    Up to 16 accountants are each asked for ε. If there are more, the first and the last are asked. The others are
+    tested with the largest ε so far. If this ε is certified at δ, it is the accountant's upper bound, and 0 the lower
+    bound. Otherwise the accountant is asked for ε.
 
     Args:
         models: the accountants, at least one; earlier ones are expected to be worse (smaller clusters).
@@ -33,7 +36,7 @@ def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
     if len(models) <= EVERY:
         return [model.epsilon(delta) for model in models]
     worst = models[0].epsilon(delta)
-    # for those between the first and the last, the worst ε so far is certified, or they are asked for ε
+    # accountants between the first and the last: the worst ε so far is certified, or the accountant is asked for ε
     bounds = [worst]
     all_held = math.isfinite(worst.epsilon_upper) and satisfied(models[:-1], worst.epsilon_upper, delta)
     for model in models[1:-1]:
@@ -46,13 +49,15 @@ def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
 
 
 def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> list[float]:
-    """For each ε, one certified δ that holds for all accountants, such as one accountant for each cluster.
+    """For each ε, one certified δ that holds for all accountants. This δ is often larger than the largest δ(ε).
 
-    This δ is at least the largest δ(ε), and often larger. If all are accountants of two-class label exchanges with the
-    same α above 0, and the smallest cluster has at most 64 users, the δ comes from tables for that cluster unless these
-    would be too large: mostly within 3% of the largest δ, and seldom twice as large. Otherwise it is a single
-    accountant's own δ, or the first accountant's δ raised by 0.2%, if this value is certified for all others, and else
-    the largest δ. At ε = 0 the first accountant's δ may also count as it is.
+    Tables for the smallest cluster give δ if four conditions hold. All accountants are of two-class label exchanges.
+    All have the same α above 0. The smallest cluster has at most 64 users. The tables are not too large. This δ is
+    mostly within 3% of the largest δ, and seldom twice as large.
+
+    Otherwise, the first accountant's δ is raised by 0.2%, and taken if certified for all others. If it is not
+    certified, the largest δ is taken. A single accountant's own δ is taken. At ε = 0, the first accountant's δ need not
+    be raised.
 
     Args:
         models: the accountants, at least one; the first is expected to be the worst. epsilons: values of ε, at least 0.
@@ -68,14 +73,12 @@ def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> l
 
 
 def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> float:
-    """A certified δ(ε) for all accountants: the first one's δ raised by 0.2% if this value is certified for all others,
-    else the largest δ.
+    """A certified δ(ε) for all accountants: the first accountant's δ raised by 0.2%, if certified for all others, else
+    the largest δ.
 
-    If the accountants are of two-class label exchanges, one fast computation first tests all others together. If that
-    fails or cannot be used at ε = 0, and the first is not that of an exchange of labels of more than two classes
-    (`KaryExchange`), every accountant's own δ is computed. This costs no more than testing a given δ, and results are
-    cached for other simulations. With more than two classes testing is cheaper; at ε = 0 the first one's δ is then
-    tested as it is.
+    One fast computation tests the raised δ for all others together. If this fails at ε = 0, every accountant's own δ
+    is computed. This costs no more than a test, and other simulations find δ in the cache. For more than two classes
+    (`KaryExchange`), a test is cheaper. At ε = 0, it tests the first accountant's δ without a rise.
 
     Args:
         models: the accountants. epsilon: ε. delta: the first accountant's δ at ε.
@@ -93,11 +96,10 @@ def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> floa
 
 
 def satisfied(models: Sequence[Accountant], epsilon: float, delta: float) -> bool:
-    """Whether (ε, δ) is certified for all accountants but the first, for which it is known to hold.
+    """Whether one fast computation certifies (ε, δ) for all accountants. For the first, (ε, δ) is known to hold.
 
-    One fast computation tests all of them together, in place of one test for each. False may also mean that this
-    computation cannot be used (an accountant is not that of a two-class label exchange, or there is only one
-    accountant), or that it fails to certify an (ε, δ) that holds.
+    False does not mean that (ε, δ) fails. The computation may miss an (ε, δ) that holds. The models must be at least
+    two, and all of two-class label exchanges.
 
     Args:
         models: the accountants. epsilon: ε. delta: δ in (0, 1).
@@ -107,8 +109,9 @@ def satisfied(models: Sequence[Accountant], epsilon: float, delta: float) -> boo
 
 
 def _settings(models: Sequence[Accountant]) -> list[ClusterExchange]:
-    """For each accountant, in order, the `ClusterExchange` of its cluster: the number of users, α and the law of the
-    number of submissions. Empty if any accountant is not that of a two-class label exchange (`LabelExchange`).
+    """The `ClusterExchange` of each accountant, in order: number of users, α, and the law of the number of submissions.
+
+    The list is empty if an accountant is not of a two-class label exchange (`LabelExchange`).
     """
     exchanges = [model.setting for model in models if isinstance(model, LabelExchange)]
     return exchanges if len(exchanges) == len(models) else []
@@ -116,14 +119,13 @@ def _settings(models: Sequence[Accountant]) -> list[ClusterExchange]:
 
 @lru_cache(maxsize=65_536)
 def kept_delta(model: Accountant, epsilon: float) -> float:
-    """The upper bound of the accountant's δ(ε), cached, so that it is computed once for equal accountants."""
+    """The upper bound of the accountant's δ(ε), cached for equal accountants."""
     return model.certified_delta(epsilon)
 
 
 @dataclass(frozen=True)
 class WorstOf(Accountant):
-    """The accountant for users whose privacy is described by several accountants: at every ε, it has the largest δ of
-    these.
+    """The accountant that, at every ε, has the largest δ of several accountants.
 
     models: the accountants, at least one, all about the same observer and adjacency.
     """
@@ -134,12 +136,12 @@ class WorstOf(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The largest of the accountants' pure ε. At this ε and every larger one, all δ(ε) are 0."""
+        """The largest of the accountants' pure ε. From this ε on, all δ(ε) are 0."""
         return max(model.pure_epsilon for model in self.models)
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ at which all accountants can be asked for ε: the largest of their own smallest δ."""
+        """The smallest δ at which all accountants can be asked for ε."""
         return max(model.least_delta for model in self.models)
 
     @property
@@ -162,15 +164,16 @@ class WorstOf(Accountant):
 
 
 def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
-    """A law of the privacy loss that dominates the accountant's. For speed, it is computed from few points of the curve
-    δ(ε).
+    """A law of the privacy loss that dominates the accountant's law, from few points of the curve δ(ε), for speed.
 
-    The points are the stated (ε, δ), the pure ε with δ = 0 if the pure ε is at most 700, and up to three smaller values
-    of ε. These are 0, the largest power of 2 that is at most 0.7 of the stated ε (of the pure ε if that is smaller),
-    and half this power. The law is valid at every ε, because δ is convex in e^ε and so lies below the lines between the
-    points. In networks in which users fetch from each other with different probabilities (accountants
-    `FetchDistribution` and `CappedFetch`), δ is slow to compute. There, δ at the three smaller values is the largest
-    that is compatible with the stated (ε, δ). If the stated ε is too large to compute with, the loss is infinite.
+    The points are the stated (ε, δ), up to three smaller values of ε, and the pure ε (at δ = 0) up to 700. The three
+    values are 0, a power of 2, and half this power. The power is the largest up to 0.7 of the stated ε, or of the pure
+    ε if this is smaller. The law is valid at every ε: δ is convex in e^ε, and so lies below the lines between the
+    points.
+
+    For users who fetch with different probabilities (accountants `FetchDistribution` and `CappedFetch`), δ is slow to
+    compute. There, δ at the three smaller values is the largest that is compatible with the stated (ε, δ). If the
+    stated ε is too large to compute with, the loss is infinite.
 
     Args:
         model: the accountant. stated: its statement (ε, δ).
@@ -180,10 +183,9 @@ def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
         return LossLaw.of([0.0], [1.0])
     pure = min(model.pure_epsilon, stated.epsilon_upper if stated.delta == 0.0 else math.inf)
     top = min(stated.epsilon_upper, pure)
-    # δ at the stated ε, at up to three smaller ones, and at the pure ε
+    # δ at the stated ε, at up to three smaller values of ε, and at the pure ε
     points = {top: 0.0 if top >= pure else stated.delta}
-    # 0 and two powers of 2, which similar simulations share in the cache; the larger of them is the largest power up to
-    # .7 top
+    # 0 and two powers of 2; the larger is the largest power up to .7 top. Similar simulations find both in the cache
     middle = math.ldexp(0.5, math.frexp(0.7 * top)[1])
     smaller = [0.0, middle / 2.0, middle] if top > 0.0 else []
     if any(isinstance(each, FetchDistribution | CappedFetch) for each in models):

@@ -1,4 +1,4 @@
-"""One replicate of a scenario: a simulation whose results become one row of a table."""
+"""One replicate: one repetition of a scenario's simulation, which gives one row of results."""
 
 from p2p_sim.base.late_names import late
 

@@ -1,5 +1,4 @@
-"""Facts and warnings about a scenario before it runs: about data of the person who runs it, and about settings that are
-likely mistakes."""
+"""Remarks and warnings about a scenario before it runs: about the person's own data, and about likely mistakes."""
 
 from p2p_sim.base import InputError, count
 from p2p_sim.mechanisms import ProtocolConfig
@@ -7,11 +6,11 @@ from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 
 UNEVEN = 100.0
-"""There is a warning if the standard deviations of two features differ by more than this factor."""
+"""A warning is given if the standard deviations of two features differ by more than this factor."""
 
 
 def advice(case: Replicate) -> list[str]:
-    """Warnings about likely mistakes in a scenario, one line for each mistake. Each line says how to avoid the mistake.
+    """Warnings about likely mistakes in a scenario. Each is one line, which says how to avoid the mistake.
 
     Raises:
         InputError: the data cannot be read.
@@ -20,9 +19,7 @@ def advice(case: Replicate) -> list[str]:
 
 
 def _uneven(case: Replicate) -> list[str]:
-    """A warning if features have very different scales and the clustering or the learner depends on scale; else an
-    empty list.
-    """
+    """At most one warning: the clustering or the learner depends on scale, and the scales of features differ widely."""
     scenario = case.scenario
     learner = f"the learner ({scenario.learner.kind})" if scenario.learner.depends_on_scale else ""
     depends = [name for name in (scenario.clusters.by_distance, learner) if name]
@@ -41,7 +38,7 @@ def _uneven(case: Replicate) -> list[str]:
 
 
 def _waiting(case: Replicate) -> list[str]:
-    """A warning if users who follow a plug-in's protocol may wait for a reply that never comes; else an empty list."""
+    """At most one warning: users who follow a plug-in's protocol may wait for a reply that never comes."""
     scenario = case.scenario
     plug_in = isinstance(scenario.mechanism, ProtocolConfig) and scenario.mechanism_claimed_by
     fails = (*scenario.network.faults, *scenario.adversaries.active)
@@ -54,21 +51,19 @@ def _waiting(case: Replicate) -> list[str]:
 
 
 def examined(case: Replicate) -> list[str]:
-    """The lines that `p2p-sim validate` prints: the scenario's hash, and remarks on data of the person who runs it. If
-    data files of a population of this project are missing, the only line says that there is no hash.
+    """The lines that `p2p-sim validate` prints: the scenario's hash, and remarks on the person's own data.
 
-    If the data are those of this person, or the mechanism is a plug-in's, replicate 0 is prepared up to the exchange,
-    and a further line has its numbers of users and clusters. A plug-in's mechanism is also asked for its bounds,
-    so that a wrong accountant, or a wrong matrix of the probabilities of noisy labels, is refused before anything is
-    simulated.
+    For own data or a plug-in's mechanism, replicate 0 is prepared up to the exchange. A further line then has numbers
+    of users and clusters. A plug-in's mechanism is also asked for bounds: a wrong accountant, or a wrong matrix of
+    noise probabilities, is refused. If data files of this project are missing, the only line says that there is no
+    hash.
 
     Raises:
         InputError: something is missing or does not fit.
     """
     scenario = case.scenario
     own, plug_in = scenario.population.own, bool(scenario.mechanism_claimed_by)
-    # if files of a population of this project are missing, there is no hash yet; if files of the person's own data are
-    # missing, this is an error
+    # missing files of own data are an error; without the files of a population of this project, there is no hash yet
     try:
         scenario.population.files(case.places)
     except InputError as missing:

@@ -58,18 +58,18 @@ from p2p_sim.replicate.replicate import KEPT, Replicate
 from p2p_sim.scenario import Scenario
 
 _OFF = 1e-3
-"""How far a sum of probabilities may be from 1, and a probability below 0, because of rounding in single precision."""
+"""By so much, single precision may move a sum of probabilities away from 1, or a probability below 0."""
 
 
 @dataclass(frozen=True)
 class LearnedModel:
     """Errors and other measured values of the model that was learned from a release.
 
-    risk: the risk of the learned model. honest: the risk of the model that is learned from the same replicate without
-        adversaries; None if it has no adversaries. floor: excess risk that infinitely many exchanged labels would
-        leave; None where unknown.
-    groups: share and error rates of the groups that the scenario asks for, by column of the row of results.
-    values: by column of the row, values for labels that are numbers, for a density or for a rule of cells; else empty.
+    risk: the errors of the learned model. honest: the errors of the model that is learned from the same replicate
+        without adversaries; None if there are no adversaries. floor: excess risk that infinitely many exchanged labels
+        would leave; None if unknown.
+    groups: by column of the row of results, share and error rates of the groups that the scenario asks for.
+    values: by column of the row, values for numeric labels, a density or a rule of cells; otherwise empty.
     """
 
     risk: Risk
@@ -82,10 +82,9 @@ class LearnedModel:
 def learn(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> LearnedModel:
     """Learn a model from a replicate's release, and measure the model's errors.
 
-    If there are adversaries, the replicate is run and learned from again without them. The result has the errors with
-    and without adversaries, the excess risk that infinitely many exchanged labels would leave, and the error rates of
-    groups. A released density is only measured. If the users follow a protocol of a plug-in and no label reached the
-    learner, all values are None.
+    If there are adversaries, the replicate is also run without adversaries, and a second model is learned. A released
+    density is only measured. If users follow a plug-in's protocol and no label reached the learner, all values are
+    None.
 
     Args:
         case: the replicate. people: its users. mechanism: its mechanism, with parameters fixed for these users.
@@ -93,7 +92,7 @@ def learn(case: Replicate, people: People, mechanism: Deployment, outcome: Outco
     """
     scenario, honest = case.scenario, None
     if isinstance(outcome.release, DensityRelease):
-        # where densities are released, users are held in arrays
+        # if densities are released, users are held in arrays
         figures = density_figures(cast(Population, people), outcome.release)
         return LearnedModel(Risk(None, None), honest=None, floor=None, groups={}, values=figures)
     if isinstance(mechanism, ProtocolMechanism) and not len(outcome.labels):
@@ -115,9 +114,10 @@ def learn(case: Replicate, people: People, mechanism: Deployment, outcome: Outco
 
 
 def _predicted(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> Predicted:
-    """The class probabilities that two models predict: the private model, learned from the release, and, if the learner
-    has one, a reference model that the same learner makes of true labels. The predictions are for the rows by which
-    models are judged: the points of the known law or, if no law is known, the held-out rows.
+    """The class probabilities that the private model and, if the learner has one, the reference model predict.
+
+    The private model is learned from the release, the reference from true labels. Both predict for the points of the
+    known law or, if no law is known, for the held-out rows.
 
     Args:
         case: the replicate. people: its users. mechanism: its mechanism, with parameters fixed. outcome: the result of
@@ -134,16 +134,16 @@ def _predicted(case: Replicate, people: People, mechanism: Deployment, outcome: 
 
 
 def learned_from(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> Predictor:
-    """The model that a replicate's learner makes of a release; true labels are not looked at.
+    """The model that a replicate's learner makes of a release, without looking at true labels.
 
     Raises:
-        InputError: a density is released, from which no model is learned.
+        InputError: the release is a density, from which no model is learned.
     """
     learner, release = case.scenario.learner.seeded(case.streams), outcome.release
     classes, offer = people.num_classes, offer_of(LEARNERS, learner.kind)
     if isinstance(release, DensityRelease):
         raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: a density predicts no labels")
-    # a learner may learn from the counts of labels at the points of a known law
+    # a learner may learn from the counts of labels at the points (possible feature vectors) of a known law
     tally = release if isinstance(release, Tally) else None
     learned: tuple[object, str]
     if people.law is not None and isinstance(release, LabelRelease) and learner.takes_counts and release.kind == "hard":
@@ -165,9 +165,10 @@ def learned_from(case: Replicate, people: People, mechanism: Deployment, outcome
 
 
 def _noise_law(mechanism: Deployment, outcome: Outcome, classes: int) -> NoiseLaw | None:
-    """The probabilities of released hard labels given true labels, as the mechanism states them; None if it states
-    none. If the mechanism is a plug-in, an error is raised unless these probabilities fit the released labels: K
-    classes, and a group for each label if the probabilities differ between groups of labels.
+    """The probabilities of released hard labels given true labels; None if not stated by the mechanism.
+
+    A plug-in's probabilities must be for K classes. If they differ between groups of labels, each released label must
+    have a group. Otherwise an error is raised.
 
     Args:
         mechanism: the mechanism. outcome: the result of its run. classes: K.
@@ -182,9 +183,9 @@ def _noise_law(mechanism: Deployment, outcome: Outcome, classes: int) -> NoiseLa
 
 
 def _counted(people: People, user: NDArray[np.integer] | slice, labels: NDArray[np.generic]) -> Tally | None:
-    """How often some users' labels occur at each point (possible feature vector) of the population's known law: counts
-    (P, K) for P points and K classes. None if the users are not held in memory, the population has no known law, or its
-    clusters differ from the law's.
+    """Counts (P, K) of some users' labels: P points of the known law (its possible feature vectors), K classes.
+
+    None: the users are not held in memory, the population has no known law, or its clusters differ from the law's.
 
     Args:
         people: the users. user: indices of the users whose labels are counted, or a slice. labels: (m,) the label of
@@ -195,8 +196,7 @@ def _counted(people: People, user: NDArray[np.integer] | slice, labels: NDArray[
     return Tally.of(people.point[user], labels, people.law.label_distribution.shape)
 
 
-# the key has all on which the model depends; a model's size in the cache is the size of its pickle, which includes the
-# rows that the model keeps
+# the key has all on which the model depends; a model takes as many bytes of the cache as its pickle has
 @cached(
     LRUCache(KEPT, lambda model: len(pickle.dumps(model))),
     key=lambda case, people, truth=None: (
@@ -205,13 +205,13 @@ def _counted(people: People, user: NDArray[np.integer] | slice, labels: NDArray[
     lock=Lock(),
 )  # fmt: skip
 def _nonprivate(case: Replicate, people: People, truth: Tally | None = None) -> Predictor:
-    """The model that a replicate's learner makes of true labels, for comparison with the private model. The last few
-    models are kept, since replicates that differ only in the mechanism need the same model.
+    """The model that a replicate's learner makes of true labels, for comparison with the private model.
+
+    The last few models are kept for replicates that differ only in the mechanism.
 
     Args:
-        case: the replicate, whose learner is used. people: its users. truth: number of true labels of each class at
-        each point (possible feature vector) of the known law; None: they are counted here if the users are held in
-        memory.
+        case: the replicate. people: its users. truth: number of true labels of each class at each point of the known
+        law; None: the labels of users in memory are counted here.
     """
     learner = case.scenario.learner.seeded(case.streams)
     if people.law is not None and learner.takes_counts:
@@ -220,7 +220,7 @@ def _nonprivate(case: Replicate, people: People, truth: Tally | None = None) -> 
         if truth is not None:
             counted = Counted.of(people.law, truth.counts)
             return learner.fit(counted.rows, counted.weights)
-    people = cast(Population, people)  # users drawn in parts have a law and counts, so they do not come here
+    people = cast(Population, people)  # users drawn in parts have counts, for which the function has returned above
     if isinstance(learner, ValueLearner) and people.values is not None:
         return learner.fit_values(people.features, np.array(people.values)[people.labels], people.values)
     return learner.fit(people.features, one_hot(people.labels, people.num_classes))
@@ -228,7 +228,7 @@ def _nonprivate(case: Replicate, people: People, truth: Tally | None = None) -> 
 
 @dataclass(frozen=True)
 class CheckedPredictor:
-    """A predictor of a plug-in; each of its answers is checked to be probabilities.
+    """A predictor of a plug-in. Each answer must be probabilities, which is checked.
 
     offer: the plug-in's entry, which error messages name. num_classes: K.
     """
@@ -241,7 +241,7 @@ class CheckedPredictor:
         """Predicted class probabilities (n, K) of the features (n, d).
 
         Raises:
-            InputError: the predictor's answer is not such an array of probabilities.
+            InputError: the predictor's answer is no array of this shape, or is not probabilities.
         """
         answer: Any = self.predictor.probabilities(features)
         method, shape = method_of(self.offer, self.predictor, "probabilities"), (len(features), self.num_classes)
@@ -253,16 +253,17 @@ class CheckedPredictor:
 
 
 def checked_predictor(predictor: Any, offer: Offer, learned: tuple[object, str], num_classes: int) -> Predictor:
-    """The predictor that a method of a plug-in gave, wrapped so that its probabilities are checked at every call. A
-    linear predictor of numbers is checked now and not wrapped. If there is a predictor for each cluster, each of them
-    is checked or wrapped.
+    """The predictor that a plug-in's method gave, wrapped so that its probabilities are checked at every call.
+
+    A linear predictor of numbers is checked now and not wrapped. If each cluster has a predictor, each of these is
+    checked or wrapped.
 
     Args:
         predictor: what the plug-in's method gave. offer: the plug-in's entry, with the package that error messages
         name. learned: the object that has the method, and the method's name. num_classes: K.
 
     Raises:
-        InputError: when the method gave no predictor, or a linear predictor whose weights are not finite.
+        InputError: the method gave no predictor, or a linear predictor with weights that are not finite.
     """
     if isinstance(predictor, ByCluster):
         parts = predictor.predictors.items()
@@ -279,11 +280,10 @@ def checked_predictor(predictor: Any, offer: Offer, learned: tuple[object, str],
 
 
 def check_law_known(scenario: Scenario, purpose: str) -> None:
-    """Raise an InputError if the law of the released labels given true labels is unknown, because the network has
-    faults or there are adversaries.
+    """Raise an InputError if faults of the network or adversaries make the law of released labels unknown.
 
     Args:
-        scenario: what is to be run. purpose: what needs the law, such as "validation"; the error message begins with
+        scenario: what is to be run. purpose: what needs the law, such as "validation". The error message begins with
         this word.
     """
     if not scenario.network.ideal or scenario.adversaries != NOBODY:
@@ -292,16 +292,16 @@ def check_law_known(scenario: Scenario, purpose: str) -> None:
 
 
 def evidence_of(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome) -> Evidence:
-    """For each released label, a score of each class, such that the mean of the scores is the one-hot vector of the
-    true label. These scores serve to estimate the accuracy of a predictor without true labels.
+    """For each released label, a score of each class. The scores have the true label's one-hot vector as their mean.
+
+    The scores serve to estimate the accuracy of a predictor without true labels.
 
     Args:
         case: the replicate. people: its users. mechanism: its mechanism, with parameters fixed. outcome: the result of
         its run.
 
     Raises:
-        InputError: the mechanism gives no scores, or a network with faults or an adversary comes between labels and
-        release.
+        InputError: the mechanism gives no scores, the network has faults, or there are adversaries.
     """
     scenario = case.scenario
     check_law_known(scenario, "validation")

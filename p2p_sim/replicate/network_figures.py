@@ -1,4 +1,4 @@
-"""Figures of one replicate's network: message times, users' loads and ε, and the overlay around one user."""
+"""Figures of one replicate's network: message times, users' loads and ε, and the overlay (who may ask whom)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,16 +12,15 @@ from p2p_sim.network import Overlay
 from p2p_sim.replicate.observed_network import Counts, ObservedNetwork
 
 MOST_DRAWN = 400
-"""Largest number of users that are drawn. Of a larger cluster, the users nearest to the user with the largest ε are
-drawn."""
+"""Largest number of users that are drawn. In a larger cluster, these are nearest to the user with the largest ε."""
 
 
 @dataclass(frozen=True, eq=False)
 class OverlayPart:
     """A part of an overlay (the graph of who may ask whom) for a figure.
 
-    cluster: the cluster of all its users. users: (p,) the numbers of its p users. edges: (e, 2) for each of its e
-    edges, the positions of the edge's two ends in `users`.
+    cluster: the cluster of all p users. users: (p,) the users' numbers. edges: (e, 2) for each of e edges, the
+    positions of both ends in `users`.
     """
 
     cluster: int
@@ -32,8 +31,8 @@ class OverlayPart:
 def worst_part(network: ObservedNetwork, overlay: Overlay, most: int = MOST_DRAWN) -> OverlayPart:
     """The overlay within the cluster of the user who has the largest certified ε.
 
-    If the cluster has more than `most` users, the part has the `most` users nearest to this user, or fewer if no more
-    can be reached from her.
+    A cluster with more than `most` users is reduced to the `most` users nearest to this user. The part has fewer users
+    if no more can be reached from her.
 
     Args:
         network: the observed network. overlay: who may ask whom. most: largest number of users of the part.
@@ -52,7 +51,7 @@ def worst_part(network: ObservedNetwork, overlay: Overlay, most: int = MOST_DRAW
 
 def _nearest(overlay: Overlay, start: int, most: int) -> Counts:
     """The numbers of the `most` users who are the fewest edges away from one user, herself included, in ascending
-    order. The result has fewer users if no more can be reached from her.
+    order. There are fewer if no more users can be reached from her.
 
     Args:
         overlay: edges between users who may ask each other. start: number of the user. most: how many users at most.
@@ -67,7 +66,7 @@ def _nearest(overlay: Overlay, start: int, most: int) -> Counts:
 
 
 def draw(network: ObservedNetwork, directory: Path) -> list[Path]:
-    """Draw the figures into a directory, where they replace those of an earlier run, and return their files.
+    """Draw the figures into a directory, and return their files. Figures of an earlier run are replaced.
 
     Each figure is written whole or not at all.
     """
@@ -80,7 +79,7 @@ def draw(network: ObservedNetwork, directory: Path) -> list[Path]:
     statement = f"learner who sees the set of submissions, δ = {network.delta:g}"
     if network.statement.conditional_on:
         statement += "; conditional on the realised network"
-    # each figure by the name of its file; a figure for which the run has no numbers is left out
+    # each figure by the name of its file; a figure is left out if the run has no numbers for it
     drawings: dict[str, Callable[[Path], None]] = {
         "timeline": lambda path: figures.plot_timeline(times, m.time_s[m.late], network.deadline_s, path, caption),
         "coverage": lambda path: figures.plot_coverage(

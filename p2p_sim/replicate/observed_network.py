@@ -26,8 +26,8 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class ObserverTraffic:
-    """The messages that one observer saw: their number, and their bytes, headers included. They were delivered, except
-    that the eavesdropper also sees messages that never arrive.
+    """The number of messages that one observer saw, and their bytes with headers. Messages that never arrive count only
+    for the eavesdropper.
     """
 
     messages: int
@@ -36,12 +36,12 @@ class ObserverTraffic:
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """True and noisy labels of all n users, for pictures of a run; no observer sees all of them.
+    """True and noisy labels of all n users, for pictures of a run. No observer sees all these labels.
 
-    true: (n,) labels, 0..K-1. noisy: (n,) drawn once; -1 if messages carry no class. num_classes: K.
-    flip_prob: α, the probability of a flip; None: labels are not flipped. exact: whether the law of the learner's view
-    is known exactly. An exact law needs two classes, α > 0, users who all follow the label exchange and ask one peer, a
-    network without faults, and parameters that do not depend on labels.
+    true: (n,) labels, 0..K-1. noisy: (n,) labels drawn once; -1 if messages carry no class. num_classes: K.
+    flip_prob: α, the probability of a flip; None: labels are not flipped.
+    exact: whether the law of what the learner sees is known exactly. This needs two classes, α > 0, a network without
+        faults, and parameters that do not depend on labels. All users must follow the label exchange and ask one peer.
     """
 
     true: NDArray[np.int64]
@@ -52,11 +52,11 @@ class Labels:
 
     @staticmethod
     def of(case: Replicate, completed: Completed, mechanism: LabelExchangeMechanism | ProtocolMechanism) -> "Labels":
-        """The labels of an exchange that has run; its noise is drawn again from the replicate's random streams."""
+        """The labels of an exchange that has run. The noise is drawn again from the replicate's random streams."""
         people, noise = completed.population, mechanism.randomizer
         true = np.concatenate([people.labels_of(shard) for shard in people.shards])
         noisy = np.full(true.size, -1)
-        # the streams give the exchange's random numbers again
+        # the same streams give the same noise again
         if noise.releases == "hard":
             for shard in people.shards:
                 rng = case.streams.generator("flip", shard.index)
@@ -75,24 +75,24 @@ class Labels:
 
 @dataclass(frozen=True, eq=False)
 class ObservedNetwork:
-    """One replicate's network; arrays have one entry for each of n users, (n,), unless stated otherwise.
+    """One replicate's network. Arrays have one entry for each of n users, (n,), unless stated otherwise.
 
-    name, replicate, sampling_rate (θ; None: users follow another protocol), deadline_s, delta: the values of the
-    scenario and the replicate.
-    protocol: which protocol users follow, in words; None: the label exchange in which each user asks one peer. counts:
-    those columns of the result row that are about the network.
-    cluster_offsets: (C+1,) first user of each of C clusters, then n. messages: every delivered message. overlay: None
-    if every user may ask every user.
+    name, replicate, deadline_s, delta: values of the scenario and the replicate. sampling_rate: θ; None: users follow
+        another protocol.
+    protocol: words for the users' protocol; None: the label exchange in which each user asks one peer. counts: the
+        columns of the result row about the network.
+    cluster_offsets: (C+1,) first user of each of C clusters, then n. messages: every delivered message. overlay: who
+        may ask whom; None: everybody may ask everybody.
     answered_s: seconds at which a user first got a noisy label that was not late, or infinity.
     submitted_s: seconds at which the learner accepted the user's submission, or infinity.
-    handled, handled_bytes: delivered messages that a user sent or received. answers: number of the user's replies that
-    were delivered. member: whether the user tells the learner what she sees. own: whether her own noisy label reached
-    the learner, in time or late, because she got no reply. held: whether she is no member, but a member received her
-    noisy label.
+    handled, handled_bytes: delivered messages that a user sent or received, and their bytes. answers: number of the
+        user's delivered replies. member: whether the user tells the learner what she sees. own: whether the user got no
+        reply and her own noisy label reached the learner, in time or late. held: whether a member received the noisy
+        label of this user, who is no member.
     source: the user whose noisy label she submitted; -1 if she submitted none, or `protocol` is not None.
-    reached: whether her submission came to the learner; late submissions are dropped, but the learner has seen them.
+    reached: whether her submission came to the learner. The learner sees a late submission, but drops it.
     epsilon: certified ε of her label against a learner who sees the set of submissions. epsilon_local: ε₀, the ε of the
-    noise on a label alone.
+        noise on one label alone.
     statement: the privacy statement with the largest ε of any user.
     observers: the traffic that the learner, the eavesdropper and, if there is one, the coalition saw.
     trace: messages as sent, expired requests, and users' periods online. labels: true and noisy labels.
@@ -142,7 +142,7 @@ class ObservedNetwork:
 
     @property
     def worst(self) -> int:
-        """The user with the largest certified ε; of several, the first."""
+        """The user with the largest certified ε; the first if several have it."""
         return int(np.argmax(self.epsilon))
 
     def cluster(self, user: int) -> int:
@@ -168,7 +168,7 @@ def check(scenario: Scenario, replicate: int, directory: Path) -> None:
 
 
 def observe(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None) -> ObservedNetwork:
-    """Run one replicate with its transcript and return its network.
+    """Run one replicate, record every message, and return the network.
 
     Args:
         scenario: with engine = "events" or "processes".
@@ -181,8 +181,7 @@ def observe(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None
 
 
 def look(scenario: Scenario, replicate: int, completed: Completed) -> ObservedNetwork:
-    """The observed network of a replicate whose exchange has run. An error is raised unless the run recorded every
-    message.
+    """The observed network of a replicate whose exchange has run. The run must have recorded every message.
 
     Args:
         scenario: the scenario. replicate: the replicate's index, from 0. completed: the replicate's users and
@@ -216,7 +215,7 @@ def look(scenario: Scenario, replicate: int, completed: Completed) -> ObservedNe
     held[m.sender[reply & member[m.receiver]]] = True
     held &= ~member & ~np.concatenate([shard.constant for shard in facts])
     if protocol is not None:
-        # ε is the same for all users of a cluster: the ε that is declared or proved for the protocol, or ε₀
+        # all users of a cluster have the same ε: declared or proved for the protocol, or ε₀
         sizes, situation = completed.population.cluster_sizes, scenario.situation(completed.population.num_classes)
         bounds = mechanism.account(outcome, sizes, situation, scenario.privacy.delta).learner
         epsilon, statement = np.repeat([bound.epsilon_upper for bound in bounds], sizes), worst_bound(bounds)
@@ -260,8 +259,8 @@ def _per_user(m: Messages, users: int, weights: Counts | None = None) -> Counts:
     """For each of the users (n,), the number of delivered messages that she sent plus the number that she received.
 
     Args:
-        m: the delivered messages. users: n. weights: a number for each message, such as its bytes; if given, each
-        message counts as its weight.
+        m: the delivered messages. users: n. weights: a number for each message, such as its bytes; if given, messages
+        count as their weights.
     """
     inner = m.receiver != LEARNER
     sent = np.bincount(m.sender, weights, users)
@@ -270,14 +269,15 @@ def _per_user(m: Messages, users: int, weights: Counts | None = None) -> Counts:
 
 
 def _observers(m: Messages, size: Counts, member: Bools, counts: Row) -> dict[str, ObserverTraffic]:
-    """Number and bytes of the messages that each observer saw. The learner saw what it received. The coalition, if it
-    has members, saw all that its members sent or received, and what the learner received. The eavesdropper listens
-    where messages are sent, so that its numbers include messages that never arrive.
+    """Number and bytes of the messages that each observer saw.
+
+    The learner saw what it received. A coalition also saw what its members sent or received. The eavesdropper saw all
+    messages that were sent, even if they never arrived.
 
     Args:
-        m: the delivered messages. size: an array with the bytes of each of these messages, headers included. member:
-        (n,) whether each of n users belongs to the coalition. counts: those columns of the result row that are about
-        the network; only `messages_sent` and `bytes_sent` are read.
+        m: the delivered messages. size: the bytes of each of these messages, headers included. member: (n,) whether
+        each user belongs to the coalition. counts: columns of the result row about the network, of which
+        `messages_sent` and `bytes_sent` are read.
     """
     learner = m.receiver == LEARNER
     rows_of = {"learner": learner}
@@ -290,10 +290,10 @@ def _observers(m: Messages, size: Counts, member: Bools, counts: Row) -> dict[st
 
 
 def record(network: ObservedNetwork) -> dict[str, Any]:
-    """The numbers of the table that `p2p-sim network` prints, by name: users and clusters, counts of messages and
-    requests, arrival times in seconds, messages and bytes that users handled (median, 99% quantile, largest), traffic
-    of each observer, members of the coalition and labels that they hold, the privacy statement with the largest ε, the
-    median ε and ε₀. A number that does not exist is None.
+    """The numbers of the table that `p2p-sim network` prints, by name; None: there is no such number.
+
+    Some are about users, messages, requests, arrival times in seconds, and users' loads. Others are about observers'
+    traffic, the coalition's labels, and ε: the statement with the largest ε, the median ε, and ε₀.
     """
     arrived = np.isfinite(network.submitted_s)
     # quantiles are not interpolated, so that each is the load of some user
@@ -334,8 +334,8 @@ def record(network: ObservedNetwork) -> dict[str, Any]:
 def books(users: int, counts: Row) -> Row:
     """Numbers of users by the fate of their requests, in an exchange in which each user asks for one label.
 
-    The four numbers add up to all users: users who got a label, users whose last request expired or failed, users who
-    went offline for good while their request was open, and users who never asked.
+    Every user counts once. An unanswered user's last request expired or failed. A departed user went offline for good
+    while her request was open. An absent user never asked.
 
     counts: the counts of messages and requests in a result row.
     """

@@ -1,4 +1,4 @@
-"""One replicate of a scenario as one value (what to run, which repetition, where files are), and the memory needed."""
+"""One replicate of a scenario as one value (scenario, index, directory of data), and the memory that it needs."""
 
 import os
 import sys
@@ -17,10 +17,9 @@ from p2p_sim.population import CLUSTER_SIZE, GivenClusters, Population, Syntheti
 from p2p_sim.scenario import Scenario, load_scenario
 
 KEPT = 2**27
-"""Largest number of bytes of users, and of models without privacy, that are kept in memory for later replicates."""
+"""Two caches for later replicates, of users and of models without privacy, may each hold this number of bytes."""
 BYTES_A_USER = 78
-"""Bytes of memory that a replicate needs for each user. This is the least that was measured, so that no run that would
-fit is refused.
+"""Bytes of memory for each user of a replicate: the least that was measured, so that no run is refused that would fit.
 
 Measured as the rise of the process's peak memory (`ru_maxrss`) after the imports, with the synthetic law of 20 clusters
 and logistic regression. Label exchange with the engine "vectorised": 84 bytes with 1,000,000 users, 78 with 4,000,000;
@@ -32,11 +31,11 @@ Measured with all users in one cluster. "vectorised": 26, with 2,000,000 and 4,0
 114 with loss and retries. "processes": 3,900 to 4,100, with 20,000 and 60,000 users."""
 REQUEST_BYTES = {"vectorised": 0, "events": 45, "processes": 3_000}
 """Bytes for each request of a user after her first, by engine. Measured with users who ask 3, 5 and 9 peers. "events":
-43 to 62, with 400,000 and 1,000,000 users. "processes": 3,000 to 3,500, with 10,000 and 30,000 users. "vectorised": 0,
-since requests are drawn one at a time."""
+43 to 62, with 400,000 and 1,000,000 users. "processes": 3,000 to 3,500, with 10,000 and 30,000 users. "vectorised": 0;
+here requests are drawn one at a time."""
 BYTES_A_POINT = 110
-"""Bytes for each point (possible feature vector) of the population's law, before anything is learned, if users are
-drawn shard by shard; measured: 112 with 1,000,000 points."""
+"""Bytes for each point (possible feature vector) of the population's law, before anything is learned. This counts if
+users are drawn shard by shard. Measured: 112 with 1,000,000 points."""
 ASKED_FROM = 1_000_000
 """The memory is checked if there are at least this many users."""
 
@@ -47,7 +46,7 @@ class Replicate:
 
     Args:
         scenario: what to run.
-        replicate: index of the replicate; an index gives the same numbers on every machine with the same libraries.
+        replicate: index of the replicate. An index gives the same numbers on every machine with the same libraries.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
     """
 
@@ -73,15 +72,12 @@ class Replicate:
 
     @cached_property
     def identity(self) -> str:
-        """The scenario's content hash, which covers the checksums of its files; equal for every replicate."""
+        """The scenario's content hash, with the checksums of its files. All replicates have the same hash."""
         return self.scenario.content_hash(self.checksums)
 
     @property
     def people_key(self) -> tuple[Hashable, ...]:
-        """Everything on which the users of the replicate depend, as the key under which the users are kept in memory:
-        the population's and the clusters' settings, the groups, the population's files with time and size, the seed and
-        the replicate's index.
-        """
+        """The key under which users are kept in memory: everything on which the users of the replicate depend."""
         scenario = self.scenario
         states = ((path, path.stat()) for path in scenario.population.files(self.places))
         files = tuple((path, state.st_mtime_ns, state.st_size) for path, state in states)
@@ -91,15 +87,13 @@ class Replicate:
 
     @cached(LRUCache(KEPT, lambda people: people.features.nbytes), key=lambda case: case.people_key, lock=Lock())
     def people(self) -> Population:
-        """The users of the replicate. Those of the last replicates are kept, since replicates that differ only in the
-        mechanism have the same users.
-        """
+        """The users of the replicate. The last few are kept for replicates that differ only in the mechanism."""
         scenario = self.scenario
         return build_population(scenario.population, scenario.clusters, self.places, self.streams, scenario.groups)
 
 
 def scenario_of(source: Scenario | str | Path) -> Scenario:
-    """The scenario that an argument gives: the argument itself, or the content of the scenario file that it names.
+    """The scenario that an argument gives: the argument itself, or the content of the file that the argument names.
 
     Raises:
         InputError: the argument is neither, or the file cannot be read.
@@ -128,9 +122,7 @@ def directory_of(scenario: Scenario, data_dir: Path | None = None) -> Path:
 
 
 def data_directory(data_dir: Path | None = None) -> Path | None:
-    """The directory of data files: `data_dir`, else the one that the environment variable P2P_SIM_DATA names, else
-    None.
-    """
+    """The directory of data files: `data_dir`; if None, the value of the environment variable P2P_SIM_DATA, if any."""
     if data_dir is not None:
         return data_dir
     named = os.environ.get("P2P_SIM_DATA")
@@ -138,12 +130,14 @@ def data_directory(data_dir: Path | None = None) -> Path | None:
 
 
 def streams(scenario: Scenario) -> bool:
-    """Whether a row of results can be computed without all users in memory: users are then drawn and run shard by shard
-    (a shard is a group of whole clusters), and only counts are kept. This is so under several conditions. The
-    population must be the synthetic law with its own clusters, and the mechanism one that can run on a shard alone and
-    sends hard labels. The overlay must be complete, users always online, the learner's bandwidth unlimited, and no
-    adversary set. The learner must be one that can learn from counts of labels at the points of the law, and the error
-    rates must not be asked for by cluster size (`groups`).
+    """Whether a row of results can be computed without all users in memory. Users are then drawn and run shard by shard
+    (a shard is a group of whole clusters), and only counts are kept.
+
+    - The population must be the synthetic law with its own clusters.
+    - The mechanism must be able to run on a shard alone, and send hard labels.
+    - The overlay must be complete, users always online, the learner's bandwidth unlimited, and adversaries absent.
+    - The learner must be able to learn from counts of labels at the points of the law.
+    - Error rates must not be asked for by cluster size (`groups`).
     """
     mechanism, network = scenario.mechanism, scenario.network
     return (
@@ -162,12 +156,11 @@ def check_memory(scenario: Scenario, rows_alone: bool = False) -> None:
     """Refuse more users than the free memory can hold; fewer than 1,000,000 users are never refused.
 
     Args:
-        scenario: what is to be run. rows_alone: whether users are drawn shard by shard, so that only the largest shard
-        is held in memory.
+        scenario: what is to be run. rows_alone: whether users are drawn shard by shard. Then only the largest shard is
+        held in memory.
 
     Raises:
-        InputError: there are too many users; the message names their number, the memory that they need and the memory
-        that is free.
+        InputError: there are too many users. The message has their number, the memory needed and the free memory.
     """
     population = scenario.population
     users, fixed, clusters, each = getattr(population, "users", None), 0, 1, BYTES_A_USER
@@ -190,9 +183,9 @@ def check_memory(scenario: Scenario, rows_alone: bool = False) -> None:
 
 
 def replicates_that_fit(scenario: Scenario) -> int:
-    """How many replicates fit into the free memory at a time, at least 1, if each takes 2 · 78 bytes for each user (78
-    is the least that was measured). If there are fewer than 1,000,000 users or the free memory is unknown, the result
-    is the largest integer.
+    """How many replicates fit into the free memory at a time, at least 1, with 2 · 78 bytes for each user.
+
+    With fewer than 1,000,000 users, or unknown free memory, the result is the largest integer.
     """
     users, free = getattr(scenario.population, "users", None), free_memory()
     if not isinstance(users, int) or users < ASKED_FROM or free is None:
@@ -201,8 +194,8 @@ def replicates_that_fit(scenario: Scenario) -> int:
 
 
 def free_memory(meminfo: Path = Path("/proc/meminfo"), group: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Bytes of free memory: those of the machine or, if fewer, those left to its container. If neither is
-    known, all memory of the machine; None if this is not known either.
+    """Bytes of free memory: of the machine or, if fewer, of its container. If both are unknown, all memory of the
+    machine; None if this is unknown, too.
 
     Args:
         meminfo: the system's file on memory. group: the container's directory of limits.
@@ -215,6 +208,6 @@ def free_memory(meminfo: Path = Path("/proc/meminfo"), group: Path = Path("/sys/
         limit, used = ((group / name).read_text() for name in ("memory.max", "memory.current"))
         limits.append(max(int(limit) - int(used), 0))
     if not limits and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        # all memory of the machine, where the system does not state what is free
+        # all memory of the machine, if the system does not state what is free
         limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     return min(limits, default=None)

@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 
 class StatedRow(NamedTuple):
-    """A replicate's row, and its terms: the privacy statements behind the row's columns of ε, without their numbers."""
+    """A replicate's row, and the row's terms: the privacy statement behind each column of ε, without the numbers."""
 
     row: Row
     terms: Terms
@@ -42,23 +42,25 @@ class StatedRow(NamedTuple):
 UP = Context(prec=6, rounding=ROUND_CEILING)
 """Rounds an upper bound up to six significant digits."""
 OBSERVED = ("epsilon_others_upper", "epsilon_times_upper", "epsilon_coalition_upper", "epsilon_unmet_upper")
-"""Columns of ε besides the learner's ε about all users. In this order: the learner's ε about users who submitted no
-label of their own; ε against a learner who sees times; ε against a coalition; and ε against a coalition about users
-whose labels no member fetched."""
+"""Columns of ε besides the learner's ε about all users. In order: for the learner about users who submitted no label
+of their own; for a learner who sees times; for a coalition; for a coalition about users whose labels no member
+fetched."""
 SAMPLED = ("epsilon_sample_upper",)
-"""Columns of ε about a sample of the users; only rows of large overlays have them."""
+"""Columns of ε about a sample of the users. Only rows of large overlays (who may ask whom) have these columns."""
 FACTS = ("coalition_meets", "own_labels", "coalition_members", "probed_users")
-"""Columns about the realised network: the largest probability that a coalition fetched a label, and counts of users."""
+"""Columns about what happened on the network: the largest probability that a coalition fetched a label, and counts of
+users."""
 GUESSES = (
     "advantage_uniform", "advantage_cluster", "advantage_cluster_worst", "advantage_model", "advantage_model_worst",
     "advantage_local", "advantage_times", "advantage_coalition", "guess_uniform", "guess_cluster", "guess_model",
 )  # fmt: skip
-"""Columns of guessing advantages and of shares of labels guessed right, in the order of the row."""
+"""Columns of guessing advantages, and of shares of labels guessed right, in the order of the row. A guessing advantage
+is what a release adds to an observer's share of right guesses."""
 LARGEST_PUBLIC = 2_000
-"""Largest number of held-out rows from which the public model learns."""
+"""Largest number of held-out rows from which the model learns that stands for an observer's prior knowledge."""
 _UP, _BLOCK = 1.0 + 1e-12, 2**16
 """`_UP`: the factor by which a computed mean is multiplied, so that it stays an upper bound despite rounding errors.
-`_BLOCK`: the number of users whose priors are in memory at a time."""
+`_BLOCK`: the number of users whose label probabilities are in memory at a time."""
 
 
 def row_of(
@@ -71,19 +73,21 @@ def row_of(
     guesses: Row,
     statement: str,
 ) -> Row:
-    """The row of results of a finished replicate: a flat dict by column, with the setting, the privacy bounds, the
-    guessing advantages, the errors of what was learned, the network's counts and the mechanism's parameters.
+    """The row of results of a finished replicate, as a flat dict by column.
+
+    The columns are about the setting, privacy bounds, guessing advantages, errors of the learned model, the network and
+    the mechanism's parameters.
 
     Args:
-        case: the replicate. ready: its users and its mechanism. outcome: the result of its run. accounted: its privacy
+        case: the replicate. ready: users and mechanism. outcome: the result of the run. accounted: the privacy
         bounds. learned: what was learned from the outcome. guesses: the columns of guessing advantages. statement: the
-        hash under which another file holds the conditions of these bounds.
+        hash under which another file holds the conditions of the bounds.
 
     Raises:
         InputError: a mechanism's own column has the name of another column.
     """
     (population, mechanism), scenario, release = ready, case.scenario, outcome.release
-    # how many users' labels reached the learner; None if a model or a density of features was released
+    # the number of labels that reached the learner; None if a model or a density of features was released
     arrived = None
     if isinstance(release, LabelRelease):
         arrived = len(release.user)
@@ -117,10 +121,10 @@ def row_of(
 
 
 def setting(scenario: Scenario, population: People, mechanism: Deployment) -> Row:
-    """The columns of a row about the setting: kinds of population, mechanism and learner; whom users must trust;
-    whether a parameter was computed from true labels (`oracle`); the mechanism's parameters, None for those that it
-    lacks; the numbers of users and clusters, and the smallest and largest cluster; and the heterogeneity φ, with how it
-    was computed. φ is the mean L1 distance of a user's label distribution from her cluster's.
+    """The columns of a row about the setting.
+
+    `oracle` says whether a parameter was computed from true labels. A parameter that the mechanism lacks is None. The
+    heterogeneity φ is the mean L1 distance of a user's label distribution from her cluster's.
 
     Args:
         scenario: what was run. population: the users. mechanism: the mechanism, with parameters fixed for these users.
@@ -144,10 +148,11 @@ def setting(scenario: Scenario, population: People, mechanism: Deployment) -> Ro
 
 
 def privacy(kind: str, accounted: Accounted) -> Row:
-    """The columns of a row about privacy: observer, adjacency, δ and the bounds of ε for the learner in the worst
-    cluster; its ε in the best cluster; every other ε, for other observers or stated by a paper; and facts about this
-    replicate's network. A column is None if it does not apply to the run; a column about a sample of users is left out
-    instead.
+    """The columns of a row about privacy.
+
+    Some have the observer, adjacency, δ and bounds of ε for the learner in the worst cluster. Others have the learner's
+    ε in the best cluster, the ε of other observers and of papers, and facts about this replicate's network. A column is
+    None if it does not apply to the run. A column about a sample of users is left out instead.
 
     Args:
         kind: the mechanism's kind. accounted: the privacy bounds of the run.
@@ -183,10 +188,10 @@ def privacy(kind: str, accounted: Accounted) -> Row:
 
 
 def network(population: People, outcome: Outcome) -> Row:
-    """The columns of a row about the network: counts of messages and requests; the times in seconds by which 50, 90 and
-    99% of submissions had arrived; and the numbers of users without a neighbour, of clusters whose overlay is not
-    connected, and of edges that were dropped. Counts and times are None if no messages were simulated; the three
-    numbers about the overlay (who may ask whom) are 0 if there is none.
+    """The columns of a row about the network.
+
+    By the three times, in seconds, 50, 90 and 99% of submissions had arrived. Counts and times are None if no messages
+    were simulated. Three numbers are about the overlay (who may ask whom), and 0 if there is no overlay.
     """
     overlay, arrivals = outcome.overlay, outcome.arrivals
     if arrivals is None:
@@ -206,9 +211,8 @@ def network(population: People, outcome: Outcome) -> Row:
 def organisations(facts: OrganisationFacts) -> Row:
     """The columns of a row about organisations that exchange models.
 
-    Three columns are texts with an entry "organisation:value" for each organisation. Their values are the ε spent on
-    its rows, the organisations to which its models were shown, and how many models it got in time. Two more columns
-    have the number of all models that arrived in time, and the organisations that were offline.
+    Three columns are texts with an entry "organisation:value" for each organisation. The values are the ε spent, the
+    organisations that saw the organisation's models, and the number of models that the organisation got in time.
     """
     spent = [float(UP.create_decimal_from_float(epsilon)) for epsilon in facts.epsilon]
     return {
@@ -223,13 +227,13 @@ def organisations(facts: OrganisationFacts) -> Row:
 
 
 def damage(risk: Risk, honest: Risk | None) -> Row:
-    """The columns of a row about adversaries: error rate and excess risk of the model learned without them, and how
-    much larger both are with them. Excess risk is the expected loss minus that of the best model of the same family; it
-    is None if the law of the data is unknown.
+    """The columns of a row about adversaries: errors without adversaries, and their increase through adversaries.
+
+    Excess risk (the expected loss minus the loss of the family's best model) is None if the law of the data is unknown.
 
     Args:
-        risk: the errors of the model learned with adversaries. honest: the errors of the model learned without them;
-        None if there are no adversaries. If it is None, or an error rate is None, all columns are None.
+        risk: the errors of the model learned with adversaries. honest: the errors of the model learned without
+        adversaries; None if there are no adversaries. If it is None, or an error rate is None, all columns are None.
     """
     if honest is None or risk.error_rate is None or honest.error_rate is None:
         return dict.fromkeys(("honest_error_rate", "damage_error_rate", "honest_excess_risk", "damage_excess_risk"))
@@ -243,11 +247,11 @@ def damage(risk: Risk, honest: Risk | None) -> Row:
 
 
 class Priors(NamedTuple):
-    """Probabilities of users' labels, as an observer believes them before she sees the release.
+    """Probabilities of users' labels, as an observer believes before she sees the release.
 
-    probabilities: (m, K) rows with the probability of each of K labels. users: (m,) how many users have each of the m
-    rows. accuracy: share of users whose label has the largest probability in their row; None: the mean over users of
-    their row's largest probability is used in its place.
+    probabilities: (m, K) m different rows with the probabilities of K labels. users: (m,) how many users have each row.
+    accuracy: share of users whose label has the largest probability in their row; None: the mean over users of the
+    largest probability is used instead.
     """
 
     probabilities: Floats
@@ -258,22 +262,20 @@ class Priors(NamedTuple):
 def advantage_columns(
     case: Replicate, people: People, mechanism: Deployment, outcome: Outcome, accounted: Accounted
 ) -> Row:
-    """The columns about how often labels are guessed right. A guessing advantage is an upper bound of how much more
-    often an observer guesses a user's label right with the release than from her prior alone. The learner has
-    advantages with three priors: a uniform one; the shares of labels in each cluster; and the law of labels or, if this
-    law is unknown, a model learned from held-out rows. For the second and third prior, the columns have the mean and
-    the largest advantage over users. Further advantages are for an observer of a user's own noisy label, for a learner
-    who sees times, and for a coalition. For each prior there is also the share of labels guessed right without a
-    release. A column is None if the run has no such observer or prior.
+    """The columns about how often labels are guessed right.
+
+    The learner has advantages with three priors: a uniform one; the shares of labels in each cluster; and the law of
+    labels or, if unknown, a model learned from held-out rows. Further advantages are for an observer of a user's own
+    noisy label, for a learner who sees times, and for a coalition. For each prior, a column has the share of labels
+    guessed right without a release. A column is None if the run has no such observer or prior.
 
     Args:
-        case, people, mechanism: the replicate, its users and its mechanism. outcome: the result of its run.
-        accounted: the privacy bounds of the run.
+        case, people, mechanism: the replicate, its users and the mechanism. outcome: the result of the run.
+        accounted: the privacy bounds.
     """
     learner, classes = cast(PrivacyBound, accounted.statements["epsilon_upper"]), people.num_classes
     law = mechanism.learner_law(outcome, people.cluster_sizes, case.scenario.situation(classes), learner)
-    # the advantage of an observer of a user's own message, if users send one: from the message's law if it is known,
-    # else from ε₀
+    # an observer of a user's own message has an advantage that follows from the message's law or, if unknown, from ε₀
     message, local = accounted.statements.get("epsilon_local"), None
     if isinstance(message, PrivacyBound) and (local := mechanism.local_advantage(classes)) is None:
         local = local_advantage(1.0, message.epsilon_upper, classes)
@@ -295,14 +297,13 @@ def advantage_columns(
 
 
 def _averaged(name: str, law: LossLaw, priors: Priors) -> dict[str, float]:
-    """Three columns for one kind of prior: upper bounds of the mean and of the largest guessing advantage over users,
-    and the share of labels guessed right without a release. A guessing advantage is how much more often the learner
-    guesses a label right with the release than from the prior alone.
+    """Three columns for one kind of prior: upper bounds of the mean and largest guessing advantage, and the share of
+    labels guessed right without a release.
 
     Args:
-        name: names the prior in the columns' names ("cluster" or "model"). law: a law of the privacy loss that
-        dominates the learner's true one, so that advantages under it are upper bounds. priors: probabilities of users'
-        labels, and how many users have each.
+        name: the prior's name in the columns ("cluster" or "model"). law: a law of the privacy loss that dominates the
+        learner's true law, so that advantages are upper bounds. priors: probabilities of users' labels, and how many
+        users have each.
     """
     before, users = priors.probabilities, priors.users
     each = np.concatenate([advantages(law, before[i : i + _BLOCK]) for i in range(0, len(before), _BLOCK)])
@@ -317,7 +318,7 @@ def _averaged(name: str, law: LossLaw, priors: Priors) -> dict[str, float]:
 def cluster_counts(people: People, outcome: Outcome) -> Priors | None:
     """The share of each label in each cluster that has users: the prior of an observer who knows the cluster's counts.
 
-    None if users are drawn shard by shard (a shard is a group of clusters) and their true labels were not counted.
+    None: users are drawn shard by shard (a shard is a group of clusters), and true labels were not counted.
     """
     classes = people.num_classes
     if isinstance(people, Population):
@@ -333,14 +334,13 @@ def cluster_counts(people: People, outcome: Outcome) -> Priors | None:
 
 
 def _model(case: Replicate, people: People, outcome: Outcome) -> Priors | None:
-    """The prior of an observer who knows the law of labels or, if this law is unknown, has learned a model from
-    held-out rows.
+    """The prior of an observer who knows the law of labels or, if unknown, a model learned from held-out rows.
 
-    None if there is neither a law nor a held-out row.
+    None: there is neither a law nor a held-out row.
     """
     if people.law is not None:
         points = len(people.law.points)
-        # users in memory have their points of the law; if users are drawn shard by shard, true labels are counted
+        # users in memory have points of the law; for users drawn shard by shard, true labels are counted
         if isinstance(people, Population):
             users = np.bincount(cast(NDArray[np.int32], people.point), minlength=points)
         else:
@@ -358,8 +358,10 @@ def _model(case: Replicate, people: People, outcome: Outcome) -> Priors | None:
 
 @cached(LRUCache(8), key=lambda case, people, holdout: case.people_key, lock=Lock())
 def _public_model(case: Replicate, people: Population, holdout: Examples) -> Predictor:
-    """A logistic regression that is fitted to the first 2,000 held-out rows, which are no users' rows. It stands for
-    what an observer of a release may know beforehand: its probabilities are the prior of each user's label.
+    """A logistic regression fitted to the first 2,000 held-out rows, which belong to no user.
+
+    The model stands for what an observer may know before the release. Its probabilities are the priors of users'
+    labels.
 
     Args:
         case: the replicate; the last few models are kept, one for each set of users. people: the users, for the number

@@ -1,6 +1,4 @@
-"""One replicate, from its users to its row of results: the users are prepared, the mechanism runs, ε is computed, and a
-model is learned.
-"""
+"""One replicate, from users to a row of results: preparation, exchange, privacy bounds and learning."""
 
 import dataclasses
 import math
@@ -62,10 +60,10 @@ class Result:
 
     release: the noisy data set, or a model. population: the users, stored cluster by cluster.
     privacy: the learner's bound for each cluster, in the population's order.
-    row: the flat result, whose keys are the columns of `load_results`.
-    terms: the privacy statements of the row's columns of ε, without the numbers.
+    row: the flat result. Its keys are the columns of `load_results`.
+    terms: the privacy statement behind each column of ε in the row, without the numbers.
     transcript: what the observers saw, if it was recorded.
-    case: the replicate. exchanged: its users, mechanism and outcome, without records of the network.
+    case: the replicate. exchanged: users, mechanism and outcome, without records of the network.
     """
 
     release: Release
@@ -89,7 +87,7 @@ class Result:
         return None if error_rate is None else 1.0 - float(error_rate)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set a field that has no value yet. If it has a value, or there is no such field, an InputError is raised."""
+        """Set a field that has no value yet. For any other name, an InputError is raised."""
         if name in vars(self) or name not in self.__dataclass_fields__:
             raise InputError(f"{name}: a result is frozen; dataclasses.replace(result, {name}=...) makes another")
         super().__setattr__(name, value)
@@ -105,7 +103,7 @@ class Result:
     def _summary(self) -> list[tuple[str, str]]:
         """Names and texts of the most important results; `row` has all results."""
         row = self.row
-        # the measure of utility: accuracy, else the error of predicted numbers or of a density, or a density's cells
+        # the measure of utility: accuracy, the error of predicted numbers, a density's error, or else a density's cells
         name, column = "accuracy", "error_rate"
         if "squared_error" in row:
             name, column = "squared error", "squared_error"
@@ -129,14 +127,13 @@ class Result:
         """The accuracy of a predictor among the users, estimated from the released labels alone, with an interval.
 
         Args:
-            predictor: an object with a method `probabilities`; it must not have learned from the labels that judge it.
+            predictor: an object with a method `probabilities`. It must not have learned from the judging labels.
             clusters: numbers of the clusters whose labels judge it; default: all.
             confidence: the confidence of the interval, between 0 and 1.
 
         Raises:
-            InputError: the release says nothing about the accuracy, the law of the released labels is not known,
-                because the network has faults or there are adversaries, a cluster does not exist, or the result was not
-                made by `run`.
+            InputError: the release says nothing about accuracy, the network has faults, or there are adversaries. Or a
+                cluster does not exist, or the result was not made by `run`.
         """
         if self.case is None or self.exchanged is None:
             raise InputError("validation: needs a result that p2p_sim.run has made")
@@ -198,7 +195,7 @@ def run(
     exchanged = exchange(case, record)
     people, outcome = exchanged.population, exchanged.outcome
     stated, bounds = measure(case, people, exchanged.mechanism, outcome)
-    # columns that are computed from others, as data frames of results have them; None where there is no value
+    # columns that are computed from other columns, as in data frames of results; None for a missing value
     [whole] = derived(pd.DataFrame([stated.row])).to_dict("records")
     more = {str(key): None if pd.isna(value) else value for key, value in whole.items() if key not in stated.row}
     lean = dataclasses.replace(outcome, transcript=None, arrival_s=None, realised=None)
@@ -214,16 +211,16 @@ def release(
     data_dir: str | Path | None = None,
     at_delta: float = 1e-8,
 ) -> RunRelease:
-    """A replicate's release in the form that `p2p_sim.privacy.compose` takes. The function `compose` adds up ε over
-    releases about the same users. The form has the release's accountant, which computes its ε, and three numbers: seed,
-    replicate and noise salt. Releases in which all three numbers are equal share their noise. The replicate is run for
-    this.
+    """A replicate's release, as `p2p_sim.privacy.compose` takes it to add up ε over releases about the same users.
+
+    The replicate is run for this. The result has the release's accountant, which computes ε, and three numbers: seed,
+    replicate and noise salt. Releases with the same three numbers share their noise.
 
     Args:
         scenario: a scenario, the path of its file, or the name of a shipped scenario. Scenarios that differ in
         `noise_salt` have the same users and fresh noise. replicate: the replicate's index. data_dir: where data files
         are; default: the environment variable P2P_SIM_DATA. at_delta: δ at which ε is stated if the mechanism has no
-        accountant for every δ; the single statement (ε, δ) is then composed.
+        accountant for every δ. Then only this statement (ε, δ) is composed.
 
     Raises:
         InputError: an argument is of a wrong type, the scenario cannot be run, or it states no finite ε.
@@ -243,7 +240,7 @@ def release(
 
 
 def prepare(case: Replicate) -> Prepared:
-    """Draw the users of a replicate, fix the mechanism's parameters for them, and open their network."""
+    """Draw the users of a replicate, fix the mechanism's parameters for these users, and open the network."""
     scenario = case.scenario
     scenario.learner.check_installed()
     check_memory(scenario)
@@ -253,16 +250,17 @@ def prepare(case: Replicate) -> Prepared:
 
 
 class RunSurroundings(NamedTuple):
-    """A mechanism with its parameters fixed, and the network, for the users of a replicate."""
+    """A mechanism with parameters fixed for a replicate's users, and the users' network."""
 
     mechanism: Deployment
     network: Network
 
 
 def set_up(case: Replicate, people: People) -> RunSurroundings:
-    """The mechanism with its parameters fixed for the given users, and their network, ready for an exchange. If the
-    mechanism asks for the clusters' heterogeneity φ (the mean L1 distance of a user's label distribution from her
-    cluster's), it gets φ here, though φ depends on true labels.
+    """The mechanism with parameters fixed for the given users, and the users' network, ready for an exchange.
+
+    A mechanism that asks for the clusters' heterogeneity φ gets φ here, though φ depends on true labels. φ is the mean
+    L1 distance of a user's label distribution from her cluster's.
 
     Args:
         case: the replicate, which names mechanism and network. people: its users, already drawn.
@@ -286,8 +284,7 @@ def set_up(case: Replicate, people: People) -> RunSurroundings:
 
 
 def exchange(case: Replicate, record: bool = False) -> Completed:
-    """Run a replicate up to its release, before ε is computed and anything is learned. The result has the users, the
-    mechanism with its parameters fixed, and the outcome: the release and what was recorded of the run.
+    """Run a replicate up to its release, before ε is computed and anything is learned.
 
     Args:
         case: the replicate. record: whether the transcript of messages is kept.
@@ -306,8 +303,7 @@ class MeasuredRun(NamedTuple):
 
 
 def measure(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> MeasuredRun:
-    """Compute the privacy bounds of a release, learn from it, and collect all results in the replicate's row. Returns
-    the row, the privacy statements behind its columns of ε, and the learner's bound for each cluster.
+    """Compute the privacy bounds of a release, learn from it, and collect all results in the replicate's row.
 
     Args:
         case: the replicate. people: its users. mechanism: its mechanism, with parameters fixed. outcome: the result of
@@ -326,10 +322,11 @@ def measure(case: Replicate, people: People, mechanism: Deployment, outcome: Out
 
 
 def account(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> Accounted:
-    """The privacy bounds of a release: the learner's for each cluster, and those of other observers.
+    """The privacy bounds of a release: for the learner in each cluster, and for other observers.
 
     Raises:
-        RunFailed: a plug-in states no bound for the learner, or one for another adjacency than it declares.
+        RunFailed: a plug-in states no bound for the learner, or a bound with another adjacency than the plug-in
+        declares.
     """
     scenario = case.scenario
     situation = scenario.situation(people.num_classes)
@@ -338,12 +335,12 @@ def account(case: Replicate, people: People, mechanism: Deployment, outcome: Out
     learner = accounted.statements["epsilon_upper"]
     if not isinstance(learner, PrivacyBound):
         raise RunFailed(f"mechanism.kind = {scenario.mechanism.kind!r}: its bound for the learner is no PrivacyBound")
-    if not learner.conditions:  # a plug-in may state them in its configuration alone
+    if not learner.conditions:  # a plug-in may state conditions in its configuration alone
         learner = dataclasses.replace(learner, conditions=scenario.mechanism.conditions)
     adjacency = scenario.mechanism.adjacency
     if learner.adjacency != adjacency:
         raise RunFailed(
             f"mechanism.kind = {scenario.mechanism.kind!r}: its bound is of adjacency {learner.adjacency!r}, but its "
-            f"configuration declares adjacency = {adjacency!r}, by which keys that look at all rows are refused"
+            f"configuration declares adjacency = {adjacency!r}"
         )
     return dataclasses.replace(accounted, statements={**accounted.statements, "epsilon_upper": learner})

@@ -1,4 +1,7 @@
-"""Private scores of models: from released labels that are held back, or from a curator's noisy count."""
+"""Private scores of models: from released labels that are held back, or from a curator's noisy count.
+
+A curator is a trusted server with true labels.
+"""
 
 import math
 from dataclasses import dataclass, replace
@@ -19,15 +22,15 @@ from p2p_sim.replicate.run import exchange, measure, set_up
 HELD_BACK = 1.0 / 3.0
 """Share of the released labels that judge a model; the model learns from the others."""
 VALUE, LOWER, UPPER, PRIVATE = "validated", "validated_lower", "validated_upper", "private_score"
-"""Columns of rows: the accuracy estimated from released labels, the ends of its interval, and the share of right
-answers that a curator counts with noise."""
+"""Columns of rows: an accuracy estimated from released labels, the ends of its interval, and a curator's noisy share of
+right answers."""
 
 
 @dataclass(frozen=True)
 class Halves:
-    """A release of m labels in two parts: a model learns from the labels in `teaching`; `judging` (m,) marks the rest.
+    """A release of m labels in two parts, which are both post-processing of the release.
 
-    Both parts are post-processing of the release.
+    teaching: the labels from which a model learns. judging: (m,) marks the other labels, which judge the model.
     """
 
     teaching: Outcome
@@ -35,15 +38,13 @@ class Halves:
 
 
 def split(case: Replicate, outcome: Outcome) -> Halves:
-    """A release cut at random into labels that teach a model and labels that judge it: each released label is held back
-    for judging with probability 1/3, independently of its value. The result has the outcome with the teaching labels
-    alone, and a mark (m,) for each of m released labels, true if the label judges.
+    """Cut a release at random: each label is held back for judging with probability 1/3, whatever its value.
 
     Args:
         case: the replicate, whose random stream decides. outcome: the result of its run.
 
     Raises:
-        InputError: when the mechanism releases a model or a density instead of labels.
+        InputError: the mechanism releases a model or a density instead of labels.
     """
     release = outcome.labels
     judging = case.streams.generator("labels held back").random(len(release)) < HELD_BACK
@@ -51,16 +52,17 @@ def split(case: Replicate, outcome: Outcome) -> Halves:
 
 
 def judged(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome) -> AccuracyEstimate:
-    """The accuracy of a model that is learned from two thirds of a release, estimated from the other third. The
-    estimate, with an interval, serves to choose between learners. If users submit the labels of random peers, one noisy
-    label may be in both parts; the estimate then favours models that closely follow the labels of each cluster.
+    """The accuracy of a model learned from two thirds of a release, estimated from the other third, with an interval.
+
+    The estimate serves to choose between learners. If users submit labels of random peers, a noisy label may be in both
+    parts. The estimate then favours models that closely follow the labels of each cluster.
 
     Args:
         case: the replicate. people: its users. mechanism: its mechanism, with parameters fixed. outcome: the result of
         its run.
 
     Raises:
-        InputError: the release says nothing of accuracy, or its law is not known.
+        InputError: the release says nothing of accuracy, or the law of its labels is not known.
     """
     parts = split(case, outcome)
     evidence = evidence_of(case, people, mechanism, outcome)
@@ -77,9 +79,10 @@ def _predictions(model: Predictor, people: Population) -> NDArray[np.integer]:
 
 
 def row_judged(case: Replicate) -> StatedRow:
-    """A replicate's row and terms (privacy statements without numbers), with three more columns: an accuracy estimated
-    from released labels, and the ends of its 95% interval. The accuracy is that of a model that the scenario's learner
-    makes of two thirds of the released labels; the other third judges the model. The replicate is run for this.
+    """A replicate's row and terms (privacy statements without numbers), with three more columns.
+
+    The new columns are an estimated accuracy and the ends of a 95% interval. The scenario's learner makes a model of
+    two thirds of the released labels; the other third judges the model. The replicate is run for this.
     """
     exchanged = exchange(case)
     row, terms = measure(case, exchanged.population, exchanged.mechanism, exchanged.outcome).stated
@@ -88,9 +91,10 @@ def row_judged(case: Replicate) -> StatedRow:
 
 
 def row_scored(case: Replicate, noise_scale: float) -> StatedRow:
-    """A replicate's row, with the conditions of its privacy bounds, plus a column with a curator's noisy score of the
-    model that was learned. The row is that of one run of a private selection, in which many models are scored on the
-    same users. So the users are always those of replicate 0, and the case's own index decides only the noise.
+    """A replicate's row and terms (privacy statements without numbers), plus a curator's noisy score of the model.
+
+    The row is one run of a private selection, which scores many models on the same users. So replicate 0 always gives
+    the users, and the case's own index decides only the noise.
 
     Args:
         case: what to run. noise_scale: scale of the two-sided geometric noise on the number of users whose label
@@ -104,12 +108,13 @@ def row_scored(case: Replicate, noise_scale: float) -> StatedRow:
 
 
 def scored(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome, noise_scale: float) -> float:
-    """A model's private score: the number of users whose true label it predicts rightly, plus two-sided geometric
-    noise, divided by the number of users. The model is learned from the release.
+    """The private score of a model learned from the release: the noisy share of users whose label it predicts rightly.
+
+    Two-sided geometric noise is added to the number of these users; the sum is divided by the number of all users.
 
     Args:
-        case: the replicate, for its learner and its random streams. people: its users. mechanism: the mechanism
-        that released. outcome: the result of its run. noise_scale: scale of the noise on the number.
+        case: the replicate with learner and random streams. people: its users. mechanism: the mechanism that released.
+        outcome: the result of the run. noise_scale: scale of the noise on the number.
     """
     model = learned_from(case, people, mechanism, outcome)
     right = int(np.count_nonzero(_predictions(model, people) == people.labels))
@@ -117,7 +122,7 @@ def scored(case: Replicate, people: Population, mechanism: Deployment, outcome: 
 
 
 def two_sided_geometric(scale: float, rng: np.random.Generator) -> int:
-    """Draw Z with Pr[Z = z] = (1-t)/(1+t) t^|z|, where t = e^(-1/scale), as the difference of two geometric numbers."""
+    """Draw Z with Pr[Z = z] = (1-t)/(1+t) t^|z|, t = e^(-1/scale), as the difference of two geometric numbers."""
     if not scale > 0.0:
         raise InputError(f"noise_scale = {scale:g}: must be above 0")
     first, second = rng.geometric(-math.expm1(-1.0 / scale), 2)

@@ -1,4 +1,4 @@
-"""The row of a replicate whose users are drawn shard by shard, so that only sums are kept."""
+"""A replicate's row without users in memory: users are drawn by shards (groups of clusters), and only sums are kept."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,8 +25,9 @@ class _ByShard(Protocol):
 
 @dataclass(frozen=True)
 class Streamed:
-    """A replicate before anything is exchanged: its mechanism, its network, and its users, who are drawn shard by shard
-    (a shard is a group of whole clusters) and not held in memory.
+    """A replicate before the exchange: users, mechanism and network.
+
+    The users are drawn shard by shard, and not held in memory.
     """
 
     people: DrawnPeople
@@ -35,10 +36,10 @@ class Streamed:
 
 
 def prepare_streamed(case: Replicate) -> Streamed:
-    """A replicate before anything is exchanged, if its users are not to be held in memory. The result has the number of
-    users at each point (possible feature vector) of the population's known law, the mechanism with its parameters
-    fixed, and the network. Users' labels are generated again, shard by shard (a shard is a group of whole clusters),
-    when they are needed. The scenario must be one that can run in this way.
+    """A replicate before the exchange, if its users are not to be held in memory. The scenario must allow this.
+
+    The result has the number of users at each point (possible feature vector) of the known law, the mechanism and the
+    network. Labels are generated again, shard by shard, when needed.
     """
     # `streams` is true only for these types
     population = cast(SyntheticConfig, case.scenario.population)
@@ -51,10 +52,10 @@ def prepare_streamed(case: Replicate) -> Streamed:
 
 
 def exchange_streamed(ready: Streamed, part: tuple[int, int]) -> Outcome:
-    """Run some shards of a replicate. The outcome has only sums over them: counts of released and of true labels at
-    each point of the law, and traffic and arrival times.
+    """Run some shards of a replicate. The outcome has sums over these shards, and the arrival times.
 
-    part: index of the first shard, and the index after that of the last shard.
+    The sums are counts of released and of true labels at each point of the law, and traffic.
+    part: index of the first shard, and the index after the last shard.
     """
     people, mechanism = ready.people, cast(_ByShard, ready.mechanism)
     shape = people.law.label_distribution.shape
@@ -84,15 +85,15 @@ def exchange_streamed(ready: Streamed, part: tuple[int, int]) -> Outcome:
 
 
 def measure_streamed(case: Replicate, ready: Streamed, parts: Sequence[Outcome]) -> StatedRow:
-    """The row of a replicate and the conditions of its privacy bounds, from the outcomes of parts that together hold
-    each user exactly once. The outcome of a part has sums over some shards (groups of whole clusters).
+    """The row of a replicate and its terms (privacy statements without numbers), from the outcomes of parts. Together,
+    the parts must hold each user exactly once.
 
     Args:
         case: the replicate. ready: its users, mechanism and network. parts: the outcomes, in the order of the
         shards.
 
     Raises:
-        RuntimeError: when the parts do not have every user once.
+        RuntimeError: the parts do not have every user once.
     """
     whole = Outcome.join(parts)
     if whole.truth is None or not np.array_equal(whole.truth.counts.sum(axis=1), ready.people.counts):

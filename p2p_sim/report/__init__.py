@@ -1,4 +1,4 @@
-"""The report: rows, a manifest and failures as one HTML page that needs nothing else."""
+"""The report: results of a run or a sweep as one HTML page that needs no other file."""
 
 from p2p_sim.base.late_names import late
 

@@ -1,4 +1,4 @@
-"""Charts of a report: values that a browser draws and names, and figures of Matplotlib as parts of a page."""
+"""Charts of a report: values that a browser draws, and Matplotlib's figures as parts of a page."""
 
 import math
 import re
@@ -37,31 +37,35 @@ from p2p_sim.report.columns import LONGEST_CELL, plain, with_interval
 from p2p_sim.report.privacy_statement import rounded_down, rounded_up
 
 MOST_POINTS = 2000
-"""Largest number of points of a chart; a figure with more points is shown as a picture only."""
+"""The largest number of points of a chart. A figure with more points is shown only as a picture."""
 Chart = dict[str, Any]
 
 
 def sweep_chart(table: pd.DataFrame, view: View, keys: Sequence[str], note: str) -> Chart | None:
-    """The chart of a sweep's lines as JSON values, which a browser draws; None if there are no finite points, or more
-    than 2,000.
+    """The chart of a sweep's lines as JSON values, which a browser draws. None: there is no finite point, or more than
+    2,000.
 
-    x, y: labels of the axes. logs: whether x and y are logarithmic. places: names of x's values if they are text.
-    joined: whether lines join points. panels: names of the panels; the name of a single panel is empty. groups: the
-    lines. Each has a label, a look (an index from which colour and marker follow) and points; a point has its panel's
-    index, its coordinates "at" (x, y, and the ends of y's interval) and the words that are shown for it ("said").
-    levels: what the lines are compared with, such as the learner without privacy. Each has a label, a dash pattern and
-    pieces; a piece is a line in one panel, and a single point stands for a horizontal line. note: the caption.
+    x, y: labels of the axes. logs: whether x and y are logarithmic. places: the texts along x; None if x has numbers.
+    joined: whether lines join points. panels: headings of the panels; a single panel has an empty heading. note: the
+    caption.
+
+    groups: the lines. Each has a label, a look (an index that decides colour and marker) and points. A point has the
+    index of its panel, coordinates ("at") and words ("said"). The coordinates are x, y, and the ends of y's interval.
+
+    levels: what the lines are compared with, such as the learner without privacy. Each level has a label, a dash
+    pattern and pieces. A piece is a line in one panel; a single point stands for a horizontal line.
 
     Args:
-        table: one row for each point, as `p2p_sim.measures.point_means.points` gives it. view: the columns of the axes,
-        lines and panels. keys: the swept keys, whose values a point's words state. note: what is held fixed.
+        table: one row for each point (a combination of swept values), from `p2p_sim.measures.point_means.points`. view:
+        the columns of the axes, lines and panels. keys: the swept keys; the words of a point state their values. note:
+        what is held fixed.
     """
     finite, names = drawable(table, view)
     if finite.empty or len(finite) > MOST_POINTS:
         return None
     facets = facets_of(table, finite, view)
     parts = [facet.points for facet in facets]
-    # the keys that are not held fixed, those that make lines first
+    # the keys that vary; first the keys that make lines
     varied = [key for key in dict.fromkeys([*view.group, *keys]) if table[key].nunique(dropna=False) > 1]
     return {
         "x": plain(long(view.x, finite), 200),
@@ -79,14 +83,13 @@ def sweep_chart(table: pd.DataFrame, view: View, keys: Sequence[str], note: str)
 def _groups(
     parts: Sequence[pd.DataFrame], finite: pd.DataFrame, names: Sequence[str] | None, view: View, *, keys: Sequence[str]
 ) -> list[Chart]:
-    """The lines of a chart, a dict for each group of points: its label, its look (an index from which colour and marker
-    follow) and its points. A group is the same combination of values in all panels, so a line has the points of all
-    panels, and each point names its panel.
+    """The lines of a chart: a dict with a label, a look and points for each group of points. A group is a combination
+    of values that makes a line. Such a line has points in all panels; each point names its panel.
 
     Args:
-        parts: the table of points of each panel. finite: the points of all panels; the look of a group is its position
-        among the groups there. names: the texts of x, if x is text; else None. view: which columns make axes, lines and
-        panels. keys: the scenario's keys whose values are written in a point's words.
+        parts: the table of points of each panel. finite: the points of all panels; a group's position there is its look
+        (an index that decides colour and marker). names: the texts along x; None if x has numbers. view: which columns
+        make axes, lines and panels. keys: the scenario's keys; the words of a point state their values.
     """
     lines: dict[int, Chart] = {}
     for panel, part in enumerate(parts):
@@ -129,13 +132,10 @@ def run_chart(rows: pd.DataFrame) -> Chart | None:
 
 
 def _run_levels(point: Mapping[Any, Any], y: str) -> list[Chart]:
-    """The horizontal lines with which a run is compared, as entries of the chart's list of levels: the value of y for
-    the learner without privacy, and for a prediction that uses no features, such as the majority class. Each entry has
-    a label with the mean, a dash pattern, and one piece: the mean with the ends of its interval. A value that is not
-    known is left out.
-
-    Args:
-        point: the run's means and ends of intervals, by column. y: the column on the y axis.
+    """The horizontal lines with which a run is compared, as entries of the chart's list of levels. The first line is
+    the value of y for the learner without privacy. The second line is the value for a prediction without features, such
+    as the majority class. Each entry's label states the mean, and its piece has the mean with the ends of its interval.
+    An unknown value is left out.
     """
     compared = ((REFERENCES[y], "without privacy", "6 4"), (BASELINES.get(y, ""), baseline_text(y), "2 3"))
     levels = []
@@ -149,12 +149,12 @@ def _run_levels(point: Mapping[Any, Any], y: str) -> list[Chart]:
 
 
 def _ends(row: Mapping[Any, Any] | pd.Series, column: str) -> list[float | None]:
-    """A mean and the two ends of its interval, each as a number that JSON can hold, or None."""
+    """A mean and the two ends of its interval. Each is a number that JSON can hold, or None."""
     return [_number(row.get(column + end)) for end in ("", LOW, HIGH)]
 
 
 def said_value(row: Mapping[Any, Any], column: str) -> str:
-    """A column's name and value in words; an upper bound is rounded up, and a mean has its interval.
+    """A column's name and value in words. An upper bound is rounded up, a lower bound down; a mean has its interval.
 
     >>> said_value({"epsilon_upper": 0.74211}, "epsilon_upper"), said_value({"accuracy": 0.75}, "accuracy")
     ('ε at most 0.7422', 'accuracy 0.75')
@@ -173,13 +173,13 @@ def said_value(row: Mapping[Any, Any], column: str) -> str:
 
 
 def _point(row: Mapping[Any, Any], panel: int, view: View, varied: Sequence[str]) -> Chart:
-    """One point of a chart: its panel, its coordinates (x, y, and the ends of y's interval; None where there is none),
-    and words that a browser shows. The words state first the values of `varied`, then the values on the axes and the
-    value without privacy, then the number of replicates.
+    """One point of a chart: panel, coordinates and words. The coordinates are x, y, and the ends of y's interval; None:
+    unknown. The words state the values of `varied`, then x, y and the value without privacy, then the number of
+    replicates.
 
     Args:
-        row: the point's values by column. panel: the number of its panel. view: which columns are on the axes.
-        varied: the scenario's keys that are not the same at all points.
+        row: the point's values by column. panel: the number of its panel. view: which columns are on the axes. varied:
+        the scenario's keys that are not the same at all points.
     """
     words = [plain(pairs([key], [row[key]])) for key in varied]
     measured = [view.x] if view.x not in varied else []
@@ -192,12 +192,9 @@ def _point(row: Mapping[Any, Any], panel: int, view: View, varied: Sequence[str]
 
 
 def _references(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
-    """The comparison with the learner without privacy, as one entry for the chart's list of levels, or none. In a panel
-    where the value without privacy is the same at all points, it is a horizontal line with an interval; in other panels
-    it is lines with intervals. A panel in which the value was not measured at every point has no line.
-
-    Args:
-        parts: the table of points of each panel. view: which columns make axes and lines.
+    """The comparison with the learner without privacy: a list with one entry for the chart's levels, or none. If all
+    points of a panel have the same value without privacy, the panel has a horizontal line with an interval. Other
+    panels have lines with intervals. A panel has no line if the value was not measured at every point.
     """
     pieces: list[Chart] = []
     for panel, part in enumerate(parts):
@@ -213,11 +210,8 @@ def _references(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
 
 
 def _baselines(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
-    """The comparison with a prediction without features, such as the majority class, as one entry for the chart's list
-    of levels, or none. A panel for which it is not known has no line.
-
-    Args:
-        parts: the table of points of each panel. view: which columns make axes and lines.
+    """The comparison with a prediction without features, such as the majority class: a list with one entry for the
+    chart's levels, or none. A panel has no line if the prediction's value is unknown.
     """
     pieces: list[Chart] = []
     for panel, part in enumerate(parts):
@@ -234,17 +228,17 @@ def _number(number: Any) -> float | None:
 
 
 ROUND = "stroke-linejoin:round;stroke-linecap:butt"
-"""The style of all elements of a figure, in place of Matplotlib's style sheet, which would apply to the whole page."""
+"""The style of all elements of a figure. Matplotlib's own style sheet would apply to the whole page."""
 
 LARGEST = 1.15 * 96 / 72
-"""Largest number of pixels for a typographic point, so that letters are no larger than the page's."""
+"""The largest number of pixels for a typographic point. Letters are then no larger than the page's letters."""
 
 
 def drawn(plot: Callable[[Path], object]) -> str:
-    """The text of an SVG file that a function draws; letters in it are text, not shapes.
+    """The text of an SVG file that a function draws. Letters in the file are text, not shapes.
 
     Args:
-        plot: draws a figure into a file; it is called with the file's path, which ends in .svg.
+        plot: draws a figure into a file; it gets the file's path, which ends in .svg.
 
     Raises:
         ValueError: the figure cannot be drawn.
@@ -258,14 +252,15 @@ def drawn(plot: Callable[[Path], object]) -> str:
 
 
 def embedded(text: str, prefix: str, alt: str) -> str:
-    """An SVG file's text as an <svg> element that scales with the page, has an alternative text and no namespaces.
+    """An SVG file's text as an <svg> element. The element scales with the page, and has an alternative text and no
+    namespaces.
 
     Args:
         text: the text of the file.
-        prefix: text that is put before each identifier; it is unique in the page.
+        prefix: text to put before each identifier; it is unique in the page.
         alt: what the figure shows, in words.
     """
-    # remove the names' namespaces, the metadata and Matplotlib's style sheet, which would apply to the whole page
+    # remove namespaces, metadata and Matplotlib's style sheet; this sheet would apply to the whole page
     root = ElementTree.fromstring(text)
     for element in root.iter():
         element.tag = _local(element.tag)

@@ -42,7 +42,7 @@ def number(value: float) -> str:
 
 
 def span(values: Any) -> str:
-    """The smallest and the largest of some numbers, or one number if all are equal; NaN are left out.
+    """The smallest and the largest of some numbers, or one number if all are equal. NaN is left out.
 
     >>> span([1.0, 3.0]), span([2, 2])
     ('1 to 3', '2')
@@ -59,8 +59,9 @@ def _grouped(value: float) -> str:
 
 
 def decimals(halves: Iterable[float]) -> int | None:
-    """The number of decimals with which means are shown, from 2 to 8. It is chosen so that the median half-width of the
-    means' intervals is shown with two significant digits. None if no half-width is finite and above 0.
+    """The number of decimals for means, from 2 to 8: the median half-width of intervals gets two significant digits.
+
+    None: no half-width is finite and above 0.
 
     >>> decimals([0.004, 0.0026, 0.001]), decimals([float("nan")])
     (4, None)
@@ -77,8 +78,7 @@ class MeanText(NamedTuple):
 
 
 def with_interval(value: float, low: float, high: float, places: int | None = None) -> MeanText:
-    """A mean and its interval with `places` decimals; by default with the number that `decimals` gives for the
-    interval.
+    """A mean and its interval as texts, with `places` decimals. By default, `decimals` finds the number.
 
     >>> with_interval(0.887123, 0.8845, 0.8897)
     MeanText(mean='0.8871', interval='[0.8845, 0.8897]')
@@ -102,7 +102,7 @@ NUMBERS = (
     "epsilon_paper",
     *WORST,
 )
-"""The columns of numbers that a report reads; some of them may be empty."""
+"""The columns of numbers that a report reads. Some columns may be empty."""
 TEXTS = ("engine", "population", "mechanism", "mechanism_kind", "learner", "observer", "adjacency", "basis", "oracle")
 NEEDED = (POINT, REPLICATE, *TEXTS, *NUMBERS)
 """All columns that a report reads."""
@@ -117,14 +117,14 @@ def standing(failures: Iterable[Failure], rows: pd.DataFrame) -> list[Failure]:
 
 
 def with_failures(rows: pd.DataFrame, keys: Sequence[str], failures: Sequence[Failure] = ()) -> pd.DataFrame:
-    """A table with one line for each point (combination of values of `keys`): means and intervals of measured columns,
-    the largest value of each column of ε, the number of replicates, and the number of failed replicates. Points without
-    a successful replicate come last, with 0 replicates and without means.
+    """A table with one line for each point (combination of values of `keys`).
+
+    A line has means and intervals of measured columns, the largest value of each ε, and numbers of replicates that
+    succeeded and failed. Points without a successful replicate come last, without means.
 
     Args:
         rows: one line for each point and replicate. keys: columns whose values define a point. failures: replicates
-        that could not be run and have no row; each is a mapping with the point, the replicate's index and the values of
-        `keys`.
+        that failed and have no row; each is a mapping with the point, the replicate's index and the values of `keys`.
     """
     table = points(rows, keys)
     table["replicates"] = table["replicates"].astype(int)
@@ -143,19 +143,18 @@ def worst_bases(rows: pd.DataFrame) -> pd.Series:
 
 LOOK_TEXTS = {
     "oracle": "Choices made with the true labels, not paid for by ε",
-    "curator": "Runs of a private selection: each ε here is that of one run; the larger ε of the whole selection, "
+    "curator": "Runs of a private selection: each ε here is for one run; the larger ε of the whole selection, "
     "choice included, is in trials.csv",
 }
-"""A sentence for rows of a search, by the value of their column `look`, which names the data that the search looked at.
-Other values need no sentence, since such searches cost no ε."""
+"""For each value of the column `look` (the data that a search looked at), a sentence. Other searches cost no ε."""
 
 
 def choices(rows: pd.DataFrame) -> list[str]:
-    """Warnings for a report on rows of a parameter search, about choices that the stated ε does not count; empty for
-    rows that come from no search. There is one sentence for each way in which the search looked at private data. Either
-    it looked at true labels; or a curator, a trusted server with true labels, made several runs and chose the run with
-    the best noisy score, which is called a private selection. Searches that look at released labels or at public data
-    need no warning.
+    """Warnings on choices that the stated ε does not count, if the rows are of a parameter search; otherwise empty.
+
+    There is one sentence for each way in which the search looked at private data. Either the search looked at true
+    labels. Or it was a private selection: a curator (a trusted server with true labels) chose the run with the best
+    noisy score. Searches that look at released labels or at public data need no warning.
     """
     if "look" not in rows:
         return []

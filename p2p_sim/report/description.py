@@ -1,4 +1,4 @@
-"""The report's sentences on the scenario and the sweep, and the few numbers that a reader looks for first."""
+"""The report's sentences on the scenario and the sweep, and its most important numbers."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -29,8 +29,7 @@ POPULATIONS = {
 
 
 def subtitle(table: pd.DataFrame, keys: Sequence[str]) -> str:
-    """The line below the report's title: whether the results are of a run or of a sweep, the sweep's number of points,
-    and the number of replicates.
+    """The line below the report's title: "A run" or "A sweep", with the number of points and of replicates.
 
     table: one line for each point (a combination of swept values). keys: the swept keys; none for a run.
     """
@@ -45,7 +44,7 @@ def what_was_run(
     mechanisms: Mechanisms,
     scenario: Mapping[str, Any],
 ) -> list[str]:
-    """One or two paragraphs that say what was simulated, measured and varied; the second only for a sweep.
+    """One or two paragraphs that say what was simulated, measured and varied. Only a sweep has the second.
 
     Args:
         rows: one line for each point (a combination of swept values) and replicate. table: one line for each point.
@@ -67,12 +66,7 @@ def what_was_run(
 def _describe_points(
     rows: pd.DataFrame, varied: Sequence[str], mechanisms: Mechanisms, *, scenario: Mapping[str, Any]
 ) -> str:
-    """The paragraph that says what was simulated and measured at the points of a sweep, or in a run.
-
-    Args:
-        rows: one line for each point and replicate. varied: the swept keys. mechanisms: for each kind of mechanism,
-        words that follow "privatised by". scenario: the base scenario as a nested mapping.
-    """
+    """The paragraph on what was simulated and measured at the points of a sweep, or in a run. `varied`: swept keys."""
     same = not any(key.startswith("clusters") for key in varied)
     users = _users(rows) + (_merged_clusters(rows, scenario.get("clusters")) if same else "")
     several = "mechanism.peers" in varied or scenario.get("mechanism", {}).get("peers", 1) != 1
@@ -86,7 +80,7 @@ def _describe_points(
 
 
 def unfinished(table: pd.DataFrame, axes: Sequence[Mapping[str, Any]], wanted: int | None) -> str:
-    """A sentence on the points and replicates that a sweep or run still lacks; empty if nothing is missing.
+    """A sentence on the points and replicates that are still missing; empty if nothing is missing.
 
     table: one line for each point. axes: the axes of the sweep, each with its values; empty for a run. wanted: how many
     replicates each point should have; None: unknown.
@@ -115,12 +109,8 @@ def _users(rows: pd.DataFrame) -> str:
 
 
 def _merged_clusters(rows: pd.DataFrame, clusters: object) -> str:
-    """If there are fewer clusters than the scenario asks for, a sentence which says that small clusters were merged
-    into their nearest neighbours. Otherwise the result is empty.
-
-    Args:
-        rows: one line for each point and replicate. clusters: the scenario's settings for clusters; its keys `count`
-        (how many clusters are asked for) and `min_size` (the least number of users of a cluster) are read.
+    """A sentence which says that small clusters were merged into their nearest neighbours. The sentence is empty unless
+    there are fewer clusters than the scenario asks for. `clusters`: the scenario's settings for clusters.
     """
     if not isinstance(clusters, Mapping):
         return ""
@@ -128,13 +118,13 @@ def _merged_clusters(rows: pd.DataFrame, clusters: object) -> str:
     if not isinstance(requested, int) or rows["num_clusters"].min() >= requested:
         return ""
     return (
-        f" {requested:,d} clusters were asked for; those of fewer than {plain(clusters.get('min_size'))} users were "
+        f" {requested:,d} clusters were asked for; clusters of fewer than {plain(clusters.get('min_size'))} users were "
         "merged into their nearest neighbour."
     )
 
 
 def learned_nothing(rows: pd.DataFrame) -> list[str]:
-    """Warnings if what is learned is not clearly more accurate than always predicting one class."""
+    """Warnings if the learned model is not clearly more accurate than always predicting one class."""
     if rows["scenario"].nunique() == 1:
         return [f"{line[0].upper()}{line[1:]}." for line in warnings_of(rows)]
     low, comparable = points_not_above(rows)
@@ -156,7 +146,7 @@ def _mechanism(rows: pd.DataFrame, mechanisms: Mechanisms, several: bool) -> str
         noise, noun = f"user makes a noisy message of her label once, ε₀ = {span(rows['epsilon_local'])}", "message"
     peers, passed = f"the {noun} of a random peer", f"that {noun}"
     if several:
-        peers, passed = "the noisy labels of one or several random peers", "what most of them say"
+        peers, passed = "the noisy labels of one or several random peers", "what most of these labels say"
     return (
         f"Each {noise}, fetches {peers} of her cluster, and passes {passed} on to a learner "
         f"with probability θ = {span(rows['sampling_rate'])}."
@@ -165,7 +155,7 @@ def _mechanism(rows: pd.DataFrame, mechanisms: Mechanisms, several: bool) -> str
 
 def _learner(rows: pd.DataFrame) -> str:
     if rows["learner"].isna().all():
-        return "Nothing is learned from it: it is a density of the features."
+        return "No model is learned: the release is a density of the features."
     kinds = _kinds(rows, "learner", {}).replace("_", " ")
     return f"A learner ({kinds}) learns from what arrives, and predicts labels from features."
 
@@ -173,8 +163,8 @@ def _learner(rows: pd.DataFrame) -> str:
 def _measure(rows: pd.DataFrame) -> str:
     if rows["learner"].isna().all():
         if rows["half_l1"].notna().all():
-            return "Its half-L1 distance follows from the known law."
-        return "The law is not known: cells are counted."
+            return "The density's half-L1 distance follows from the known law."
+        return "The law is not known, so the report counts the density's cells."
     exact = rows["excess_risk"].notna()
     if exact.all():
         return (
@@ -209,14 +199,14 @@ class Card(NamedTuple):
 
 
 def key_figures(points: pd.DataFrame) -> list[Card]:
-    """The cards at the top of a report: the learner's ε, that of the learner with a coalition if there is one, and how
-    good the learned model is. The model's measure is excess risk where the law of the data is known, else accuracy; for
-    a density it is the density's error. For one point the cards have intervals and values to compare with. For several
-    points they have ranges over the points.
+    """The cards at the top of a report: ε and the quality of what is learned. One card has the learner's ε. If there is
+    a coalition (colluding users), another card has the ε of the learner with the coalition. The quality is the excess
+    risk if the law (distribution) of the data is known, else the accuracy. For a density it is half the L1 error or, if
+    this is unknown, the number of cells. A single point has intervals and values to compare with; several have ranges.
 
     points: one line for each point, with its number of replicates.
     """
-    # excess risk where the law is known, else accuracy; or the measure of a density
+    # the measure of quality
     measured = points[points["replicates"] > 0]
     column = quality(measured)
     exact, heading = column == "excess_risk", short(column)
@@ -233,7 +223,7 @@ def key_figures(points: pd.DataFrame) -> list[Card]:
             *_coalition(measured, "the largest, worst replicate"),
             Card(f"{heading}{unit}", f"{least} to {most}", "means, by point"),
         ]
-    # one point: its values with intervals, and what they are compared with
+    # one point: values with intervals, and values to compare with
     point = measured.iloc[0]
     reference, at = f"nonprivate_{column}", f"δ = {number(float(point['delta']))}, worst cluster"
     cards = [Card("ε, learner, at most", rounded_up(float(epsilon.iloc[0])), at), *_coalition(measured, at)]
@@ -250,8 +240,8 @@ def key_figures(points: pd.DataFrame) -> list[Card]:
 
 
 def _coalition(measured: pd.DataFrame, remark: str) -> list[Card]:
-    """A card with the largest ε against the learner together with a coalition (users who tell the learner what they
-    see), in a list; empty if there is no coalition.
+    """A list with one card: the largest ε against the learner with a coalition (users who tell the learner what they
+    see). The list is empty if there is no coalition.
 
     Args:
         measured: one line for each point that has results. remark: words in small letters below the ε.

@@ -33,10 +33,9 @@ MOST_FAILURES, LONGEST_ERROR, LONGEST_LISTING = 200, 1000, 200_000
 class Picture:
     """A figure of the report.
 
-    caption: what the figure shows, and from how many replicates; if the figure could not be drawn, also the reason for
-    this.
-    svg: the text of an SVG file; empty if the figure could not be drawn. chart: values from `p2p_sim.report.charts`,
-    which a browser shows at the pointer; None if the figure has no such values.
+    caption: what the figure shows, and from how many replicates; for a figure that could not be drawn, also the reason.
+    svg: the text of an SVG file; empty if the figure could not be drawn. chart: values from `p2p_sim.report.charts`; a
+    browser shows the values at the pointer. None: there are no values.
     """
 
     caption: str
@@ -56,14 +55,13 @@ def report_page(
     """The report on a run or a sweep: one HTML page that loads no other file. Equal arguments give an equal text.
 
     Args:
-        rows: one line for each point and replicate, sorted, with a column for every swept key and with all other
-        columns that a report reads (`columns.NEEDED`). manifest: what was run: name, identity (a hash), seed,
-        replicates, scenario, axes, plots, versions of packages, and model_version (the version of the simulation).
-        failures: replicates without a row, each with its point, replicate, error and swept keys. pictures: the figures,
-        in their order. mechanisms: descriptions of mechanisms, by kind. terms: the conditions under which the values of
-        ε hold, by the rows' column `statement`.
+        rows: one line for each point and replicate, sorted. The columns are the swept keys and all other columns that a
+        report reads (`columns.NEEDED`). manifest: what was run, with the entries name, identity, seed, replicates,
+        scenario, axes, plots, versions (of packages) and model_version. failures: replicates without a row, each with
+        its point, replicate, error and swept keys. pictures: the figures, in their order. mechanisms: descriptions of
+        mechanisms, by kind. terms: the conditions under which the values of ε hold, by the rows' column `statement`.
     """
-    # a failure counts only if its replicate has no row; a replicate with a row was run again with success
+    # a failure counts only without a row; a replicate with a row was run again with success
     axes = manifest.get("axes") or []
     keys = [key for axis in axes for key in axis["keys"]]
     unresolved = standing(failures, rows)
@@ -104,7 +102,7 @@ def report_page(
 
 
 def _environment() -> Environment:
-    """The settings, files and filters of Jinja with which the report's template is filled. All texts are escaped."""
+    """Jinja's settings, files and filters for the report's template. All texts are escaped."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
@@ -117,8 +115,8 @@ def _environment() -> Environment:
 
 
 def _embed(pictures: Sequence[Picture]) -> list[list[str]]:
-    """Each figure as three texts: its caption, its <svg> element, and its chart as JSON. The element is empty if the
-    figure could not be drawn, and the chart if there is none.
+    """Each figure as three texts: caption, <svg> element, and chart as JSON. The element is empty if the figure could
+    not be drawn. The JSON text is empty if the figure has no chart.
     """
     embeddings = []
     for number, picture in enumerate(pictures, 1):
@@ -131,20 +129,18 @@ def _embed(pictures: Sequence[Picture]) -> list[list[str]]:
 
 
 def _failure(failure: Failure, keys: Sequence[str]) -> list[str]:
-    """The cells of the line for a failed replicate: its point, its swept values, its number, and the error."""
+    """The cells of a failed replicate's line: point, swept values, number of the replicate, and error."""
     where = ", ".join(f"{plain(key)} = {plain(failure.get(key))}" for key in keys if key in failure)
     error = plain(failure.get("error"), LONGEST_ERROR)
     return [plain(failure.get("point")), where, plain(failure.get("replicate")), error]
 
 
 def _listings(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The parts of the page that show how to run the study again: the TOML text of the scenario and, if it was a sweep,
-    the TOML text of the sweep, each as a list with a text for each TOML table; the name of the scenario's file; and the
-    command.
+    """The parts of the page that show how to run the study again: the file of the base scenario, the scenario, the
+    sweep, and the command. The scenario and the sweep are lists of texts, one for each TOML table. A run has no sweep.
 
     Args:
-        manifest: what was run, as stored with the results. name: the study's name, which is also the file's name in the
-        command.
+        manifest: what was run, as stored with the results. name: the study's name, and the file's name in the command.
     """
     swept = bool(manifest.get("axes"))
     return {
@@ -156,7 +152,7 @@ def _listings(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _cut(listing: list[str]) -> list[str]:
-    """The beginning of a listing, which has as many blocks as a page shows, and a note if blocks are left out."""
+    """The beginning of a listing, as long as a page shows. A note follows if blocks are left out."""
     sized = zip(listing, accumulate(map(len, listing)), strict=True)
     fitting = [block for block, size in sized if size <= LONGEST_LISTING]
     return fitting if len(fitting) == len(listing) else [*fitting, "# cut here; manifest.json has the rest"]

@@ -1,4 +1,4 @@
-"""The report's tables of points and of groups of users; each cell has a text, and a number or text to sort by."""
+"""The report's tables of points (combinations of swept values) and of groups of users."""
 
 import math
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ MOST_COLUMNS, MOST_LINES, MOST_AXES = 12, 400, 5
 class Figure(NamedTuple):
     """A column of numbers that the table of points may show.
 
-    column: its name in the rows. heading: the column's head, in words. worst: whether it is an ε; then its largest
-    value over replicates is shown, else the mean.
+    column: its name in the rows. heading: the column's head, in words. worst: whether the column has values of ε. Then
+    the largest value over replicates is shown, otherwise the mean.
     """
 
     column: str
@@ -40,7 +40,7 @@ FIGURES = (
     Figure("cells", "cells released", False),
     Figure("effective_sampling_rate", "labels that arrive, share", False),
 )
-"""Columns of the table in order of importance; excess risk replaces accuracy if it is known at all points."""
+"""Columns of the table in order of importance. Excess risk replaces accuracy if known at all points."""
 MORE = (
     Figure("epsilon_coalition_upper", "ε, coalition", True),
     Figure("epsilon_times_upper", "ε, arrival times", True),
@@ -49,16 +49,15 @@ MORE = (
     Figure("auc", "AUC", False),
     Figure("nonprivate_auc", "AUC without privacy", False),
 )
-"""Columns that follow those of `FIGURES`. Each is shown if it has values and the table has fewer than twelve columns.
-"""
+"""Columns after `FIGURES`. Each is shown if it has values and the table has fewer than twelve columns."""
 
 
 class TableCell(NamedTuple):
     """A cell.
 
-    text: what is shown. interval: shown in smaller type after the text. order: the number in full, or the text, by
-    which the table is sorted; cells with an empty order come last. rest: the values of the other swept keys, which the
-    first cell of a line shows on a narrow screen.
+    text: what is shown. interval: shown in smaller type after the text. order: a number in full or a text, by which the
+    table is sorted; empty values come last. rest: the values of the other swept keys, which the first cell of a line
+    shows on a narrow screen.
     """
 
     text: str
@@ -70,8 +69,8 @@ class TableCell(NamedTuple):
 class TableColumn(NamedTuple):
     """The head of a column.
 
-    heading: the head in words, with the unit. keys: the scenario's keys that the column shows, or its name in the rows.
-    number: whether its cells are numbers. axis: whether it shows swept keys.
+    heading: the head in words, with the unit. keys: the scenario's keys that the column shows, or the column's name in
+    the rows. number: whether the cells are numbers. axis: whether the column shows swept keys.
     """
 
     heading: str
@@ -88,20 +87,17 @@ class FilledColumn(NamedTuple):
 
 
 def _table(columns: Sequence[FilledColumn], left_out: int) -> dict[str, Any]:
-    """A table in the form that the page's template takes: the columns' heads (`columns`), the lines, each with a cell
-    for every column (`lines`), and `left_out`.
+    """A table as the page's template takes it: the heads of columns, lines with a cell for each column, and `left_out`.
 
     Args:
-        columns: heads with their cells, equally many in each column. left_out: how many lines of the whole table are
-        not shown.
+        columns: heads with their cells, equally many in each column. left_out: number of lines that are not shown.
     """
     lines = list(zip(*(column.cells for column in columns), strict=True))
     return {"columns": tuple(column.head for column in columns), "lines": lines, "left_out": left_out}
 
 
 def points_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
-    """The report's table of points, in the form that the page's template takes: at most 400 points, at most twelve
-    columns, swept keys first.
+    """The table of points as the page's template takes it: at most 400 points and twelve columns, swept keys first.
 
     points: one line for each point, with numbers of replicates and of failures. keys: the swept keys.
     """
@@ -118,10 +114,9 @@ def points_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def figures(points: pd.DataFrame, most: int) -> list[Figure]:
-    """The columns to show in the report's table of points, in a fixed order of importance: the first `most` of those
-    that have a value at some point. Each comes with its heading, and with whether it is an ε (the largest over
-    replicates is shown) or not (the mean is shown). Where excess risk is known for all points, accuracies are left out;
-    else excess risks are.
+    """The columns of the table of points, in order of importance: the first `most` that have a value at some point.
+
+    If excess risk is known at all points, accuracies are left out. Otherwise, excess risks are left out.
 
     Args:
         points: one line for each point. most: largest number of columns.
@@ -134,9 +129,7 @@ def figures(points: pd.DataFrame, most: int) -> list[Figure]:
 
 
 def ranges(points: pd.DataFrame) -> list[tuple[str, ...]]:
-    """A line for each column that the table of points may show, at most twelve: its heading, and its least, median and
-    largest value over all points, as texts.
-    """
+    """For each column of the table of points, at most twelve: heading, least, median and largest value, as texts."""
     lines = []
     for name, heading, worst in figures(points, MOST_COLUMNS):
         values, show = points[name].dropna().astype(float), rounded_up if worst else number
@@ -147,7 +140,7 @@ def ranges(points: pd.DataFrame) -> list[tuple[str, ...]]:
 def axis_columns(points: pd.DataFrame, keys: Sequence[str]) -> list[FilledColumn]:
     """The table's columns for the swept keys: one for each of the first five, and one for all others together.
 
-    The cells of the first column also hold the values of all other keys, as `rest`, for narrow screens.
+    For narrow screens, `rest` in the first column holds the values of all other keys.
 
     Args:
         points: the data frame, a row for each point. keys: its columns that hold swept keys.
@@ -158,7 +151,7 @@ def axis_columns(points: pd.DataFrame, keys: Sequence[str]) -> list[FilledColumn
         number = all(is_number(value) for value in values if not is_missing(value))
         head = TableColumn(plain(readable(key, points)), plain(key), number, axis=True)
         columns.append(FilledColumn(head, plain_cells(values)))
-    # keys beyond the first five share a column; the first cell of each line has the values of all other keys
+    # keys beyond the first five share a column
     lines = points[list(keys)].to_dict("records")
     if beyond := keys[MOST_AXES:]:
         texts = ["; ".join(f"{key} = {plain(line[key], 20)}" for key in beyond) for line in lines]
@@ -172,9 +165,7 @@ def axis_columns(points: pd.DataFrame, keys: Sequence[str]) -> list[FilledColumn
 
 
 def figure_cells(points: pd.DataFrame, name: str, worst: bool) -> list[TableCell]:
-    """The cells of a column: if `worst`, each ε rounded up; else means with intervals, all with the same number of
-    decimals.
-    """
+    """The cells of a column: each ε rounded up if `worst`; else means and intervals with equally many decimals."""
     values = points[name].astype(float).tolist()
     if worst:
         return [TableCell(rounded_up(v), order=_order(v)) for v in values]
@@ -216,14 +207,14 @@ GROUP_FIGURES = (
 
 
 def groups_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
-    """The report's table of groups, in the form that the page's template takes: for each point and group, the group's
-    share of the rows, and how accurately its labels are predicted with and without privacy. A group has the held-out
-    rows of one class, those in clusters of similar size, or those with one value of a public column. The table has at
-    most 400 lines; it is empty if no groups were measured.
+    """The table of groups as the page's template takes it: at most 400 lines, none if no groups were measured.
+
+    A line for a point and a group has the group's share of rows, and accuracies with and without privacy. A group has
+    held-out rows of one class, of clusters of similar size, or with one value of a public column.
 
     points: one line for each point. keys: the swept keys.
     """
-    # each group's columns get the names of the measures without the group, so that groups can be stacked
+    # in each group's part, columns are named by the measure alone, so that groups can be stacked
     parts: list[pd.DataFrame] = []
     for group in groups_of(points):
         names = {group.column(figure) + end: figure + end for figure, _ in GROUP_FIGURES for end in ("", LOW, HIGH)}

@@ -1,4 +1,4 @@
-"""The report's section on privacy: whose labels are protected, from which observer, and under which conditions."""
+"""The report's section on privacy: what is protected from which observer, and under which conditions."""
 
 import math
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ OBSERVERS = (
     ("epsilon_others_upper", "the learner, about users who did not pass on their own label"),
     ("epsilon_times_upper", "a learner who also sees when each submission came"),
     ("epsilon_coalition_upper", "the learner together with the coalition of the scenario"),
-    ("epsilon_unmet_upper", "the learner together with that coalition, about users whose label no member fetched"),
-    ("epsilon_local", "a peer who asked that very user; an eavesdropper on the wire (ε₀, the noise alone)"),
+    ("epsilon_unmet_upper", "the learner together with the coalition, about users whose label no member fetched"),
+    ("epsilon_local", "a peer who asked the user; an eavesdropper on the wire (ε₀, the noise alone)"),
 )
 COMPARED = (
     ("epsilon_lower", "no smaller ε holds for the learner than"),
@@ -27,20 +27,20 @@ COMPARED = (
     ("epsilon_paper_theorem3", "the paper's Theorem 3 would state, at its own δ"),
 )
 NOT_KEPT = (
-    "These results do not say under which conditions their figures hold: an earlier version of p2p-sim wrote them. Run "
-    "the scenario again to have the conditions beside the figures."
+    "An earlier version of p2p-sim wrote these results, without the conditions under which the figures hold. Run the "
+    "scenario again to have the conditions beside the figures."
 )
 LONGEST = 300
 """Largest number of characters of a condition; longer conditions are cut."""
 Mechanisms = Mapping[str, str]
-"""Descriptions of mechanisms by kind, in words that go after "privatised by"; the exchange has none."""
+"""For each kind of mechanism, words that may go after "privatised by"."""
 
 
 class StatementLine(NamedTuple):
     """One line of the table of observers.
 
-    who: the observer. smallest, largest: the extreme values of ε over the points, which are combinations of swept
-    values; a point has the ε of its worst replicate. note: for how many points ε is known, if not for all.
+    who: the observer. smallest, largest: the extreme values of ε over the points (combinations of swept values). A
+    point has the ε of its worst replicate. note: the number of points at which ε is known; empty: all points.
     """
 
     who: str
@@ -52,16 +52,17 @@ class StatementLine(NamedTuple):
 def statement(
     rows: pd.DataFrame, table: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, Terms]
 ) -> dict[str, Any]:
-    """The parts of a report's section on privacy, by name. promise: paragraphs on what ε promises. lines: a line with ε
-    for each observer. compared: lines with a lower bound of ε and with the bounds of papers. partial: whether some of
-    these lines are known at only some of the points. refused: which of the papers' bounds do not apply, and why.
-    conditions: groups, each of a heading and conditions. bases: each way in which the learner's ε was computed, with
-    the number of points computed so.
+    """The parts of a report's section on privacy, by name.
+
+    promise: paragraphs on what ε promises. lines: a line with ε for each observer. compared: lines with a lower bound
+    of ε and with papers' bounds. partial: whether some of these lines lack some points. refused: sentences on papers'
+    bounds that do not apply. conditions: groups of a heading and conditions. bases: each way in which the learner's ε
+    was computed, with the number of points.
 
     Args:
         rows: one line for each point and replicate. table: one line for each point, with its number of replicates.
-        mechanisms: words for each kind of mechanism. terms: the privacy statements without numbers (observer,
-        conditions, basis), by the identifier in the rows' column `statement`.
+        mechanisms: words for each kind of mechanism. terms: the privacy statements without numbers, by the identifier
+        in the rows' column `statement`.
     """
     # a point whose replicates all failed has no values
     measured = table[table["replicates"] > 0]
@@ -107,9 +108,9 @@ def _who(rows: pd.DataFrame) -> str:
 
 
 def _figure(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
-    """A sentence with the learner's largest ε over all points, and with what it promises: changing one label (or row)
-    multiplies the probability of anything that the learner may conclude by at most e^ε, plus δ. If no finite ε is
-    known, the sentence says that nothing is promised; else the ε of the coalition is stated too, if there is one.
+    """A sentence with the learner's largest ε over all points, and with what this ε promises.
+
+    If no finite ε is known, the sentence says that nothing is promised. Otherwise the coalition's ε is stated, too.
 
     Args:
         rows: one line for each point and replicate. measured: one line for each point that has results.
@@ -129,7 +130,7 @@ def _figure(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
     coalition = measured["epsilon_coalition_upper"].dropna().astype(float)
     if len(coalition):
         largest = rounded_up(float(coalition.max()))
-        each = f" A learner who is one of the scenario's coalition has ε = {largest}.{each}"
+        each = f" A learner who belongs to the scenario's coalition has ε = {largest}.{each}"
     return (
         f"At δ = {span(measured['delta'])}, ε is at most {rounded_up(worst)} in the {where}: changing one {changed} "
         f"multiplies the probability of anything the learner may conclude by at most e^ε = {factor}, plus δ.{each}"
@@ -137,7 +138,7 @@ def _figure(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
 
 
 def _little(rows: pd.DataFrame) -> str:
-    """A sentence on points at which ε is only a little below that of the noise alone; empty if there are none."""
+    """A sentence on points at which ε is only a little below ε₀, the ε of the noise alone; empty if there are none."""
     exchanged = rows[(rows["mechanism_kind"] == "label_exchange") & rows["epsilon_local"].notna()]
     worst = exchanged.groupby(POINT)[["epsilon_upper", "epsilon_local"]].max().astype(float)
     basis = exchanged.groupby(POINT)["basis"].first()
@@ -152,9 +153,7 @@ def _little(rows: pd.DataFrame) -> str:
 
 
 def _caution(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
-    """Sentences on what ε does not cover: further releases about the same users; a network on which other things happen
-    than in the replicate for which ε was computed; a mechanism that was told the clusters' heterogeneity φ, which
-    depends on true labels; and real data.
+    """Sentences on what ε does not cover: further releases, other events on the network, an oracle, and real data.
 
     Args:
         rows: one line for each point and replicate. measured: one line for each point that has results.
@@ -166,13 +165,14 @@ def _caution(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
     if conditional.any():
         some = "" if conditional.all() else "Where the network has faults or other observers, "
         text += (
-            f". {some}{'the' if some else 'The'} figures are conditional on each replicate's realised network (who "
-            "was online, what was lost, who submitted); the worst replicate's is shown, and they must not be averaged"
+            f". {some}{'the' if some else 'The'} values of ε are conditional on each replicate's realised network "
+            "(who was online, what was lost, who submitted); the largest ε is shown, and these ε must not be averaged"
         )
     if rows["oracle"].any():
         some = "The" if rows["oracle"].all() else "At some points the"
         text += (
-            f". {some} mechanism was told φ by an oracle, which looked at the population; ε does not account for that"
+            f". {some} mechanism was told the clusters' heterogeneity φ by an oracle, which looked at the population; "
+            "ε does not account for that"
         )
     return f"{text}. The noise is simulated: it protects nobody's real data."
 
@@ -180,7 +180,7 @@ def _caution(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
 class ConditionGroup(NamedTuple):
     """Observers for whom the values of ε hold under the same conditions.
 
-    heading: names the observers. conditions: texts; none if the heading is a warning.
+    heading: the observers' names. conditions: texts; none if the heading is a warning.
     """
 
     heading: str
@@ -188,15 +188,16 @@ class ConditionGroup(NamedTuple):
 
 
 def _conditions(rows: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, Terms]) -> list[ConditionGroup]:
-    """The conditions under which the rows' values of ε hold, as groups of a heading and a list of conditions. Values of
-    ε share a group if they have the same mechanism, the same conditions, and the same claimant: the plug-in package
-    that claims them, or none. If the conditions of some row are not on disk, a warning is the last group.
+    """The conditions under which the rows' values of ε hold, as groups of a heading and a list of conditions.
+
+    The values of ε in a group have the same mechanism, conditions and claimant (a plug-in package, or none). If some
+    row's conditions are not on disk, the last group is a warning.
 
     Args:
         rows: one line for each point and replicate. mechanisms: words for each kind of mechanism. terms: the privacy
         statements without numbers, by the rows' column `statement`.
     """
-    # for each mechanism, claimant and set of conditions: each column of ε that has them, with its points
+    # by mechanism, claimant and conditions: the columns of ε with these conditions, and their points
     groups: dict[tuple[str, str, tuple[str, ...]], dict[str, set[str]]] = {}
     texts = dict(OBSERVERS)
     for point, kind, statements in _statement_terms(rows, terms):
@@ -216,9 +217,9 @@ def _conditions(rows: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, 
 
 
 def _heading(kind: str, claimed: str, who: Mapping[str, set[str]], mechanisms: Mechanisms, everywhere: int) -> str:
-    """The heading of a group of values of ε that have the same conditions. It names the mechanism and the observers,
-    and for a plug-in also who claims the values. If the conditions apply to an observer at only some points, the number
-    of these points is added.
+    """The heading of a group of values of ε with the same conditions: mechanism, observers, and the claim of a plug-in.
+
+    If the conditions apply to an observer at only some points, the number of points is added.
 
     Args:
         kind: kind of the mechanism. claimed: the plug-in that claims the values, or empty. who: for each column of ε,
@@ -237,12 +238,12 @@ def _heading(kind: str, claimed: str, who: Mapping[str, set[str]], mechanisms: M
 
 
 def _refused(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[str]:
-    """Sentences on bounds of the papers that do not apply, each with the first condition that fails and, if it fails at
-    some points only, their number.
+    """Sentences on bounds of the papers that do not apply, each with the first condition that fails. If a bound fails
+    at only some points, their number is added.
 
     Args:
-        rows: one line for each point and replicate. terms: the privacy statements without numbers (for a bound that
-        does not apply, the condition that fails), by the rows' column `statement`.
+        rows: one line for each point and replicate. terms: the privacy statements without numbers, by the rows' column
+        `statement`. If a bound does not apply, its statement is the condition that fails.
     """
     points: dict[str, set[str]] = {}
     for point, _, statements in _statement_terms(rows, terms):
@@ -256,7 +257,7 @@ def _refused(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[str]:
 
 
 class PointTerms(NamedTuple):
-    """A point, the kind of its mechanism, and its terms: by column of ε, the privacy statement without its numbers."""
+    """A point, the kind of mechanism, and the terms: by column of ε, the privacy statement without numbers."""
 
     point: str
     kind: str
@@ -264,13 +265,14 @@ class PointTerms(NamedTuple):
 
 
 def _statement_terms(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[PointTerms]:
-    """The privacy statements without numbers (conditions, observer, basis) of each point, by column of ε, together with
-    the point and the kind of its mechanism. A point appears once for each different set of statements that its
-    replicates have; points whose statements are not on disk are left out.
+    """The terms (privacy statements without numbers, by column of ε) of each point, with the kind of mechanism.
+
+    A point appears once for each different set of statements of its replicates. Statements that are not on disk are
+    left out.
 
     Args:
-        rows: one line for each point and replicate; their column `statement` has the identifier of their statements.
-        terms: the statements without numbers, by this identifier.
+        rows: one line for each point and replicate. The column `statement` identifies the terms. terms: the terms, by
+        this identifier.
     """
     if "statement" not in rows:
         return []

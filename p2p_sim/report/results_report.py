@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 REPORT = "report.html"
 MOST_FIGURES, MOST_LINES, MOST_PANELS = 8, 7, 9
-"""The largest number of figures in a report; then two numbers for sweeps whose file names no figures: the largest
-number of lines in a figure with a single panel, and the largest number of panels."""
+"""The largest numbers of figures in a report, of lines in a figure with one panel, and of panels. The last two hold if
+a sweep's file names no figures."""
 
 
 def write_report(directory: Path, out: Path | None = None) -> Path:
@@ -61,7 +61,7 @@ def write_report(directory: Path, out: Path | None = None) -> Path:
         raise InputError(f"--out {path}: is a directory")
     results, manifest = read_results(directory), read_manifest(directory)
     rows, failures = _checked(directory, results.rows), read_failures(directory)
-    # descriptions of the mechanisms; those of plug-ins that are not installed are missing
+    # words for the mechanisms; there are none for a plug-in that is not installed
     configs = {kind: member(MechanismConfig, kind) for kind in sorted(set(map(str, rows["mechanism_kind"])))}
     mechanisms = {
         kind: config.described or kind
@@ -90,9 +90,8 @@ def read_failures(directory: Path) -> list[dict[str, Any]]:
 
 
 def _pictures(results: Results) -> "list[Picture]":
-    """The figures of the report. A run has one: the measure of utility, such as accuracy, beside every ε that could be
-    stated. A sweep has the figures that its file names, at most eight. If it names none, it has three: the measure of
-    utility against ε, the measure of utility against the first swept key, and ε against this key.
+    """The figures of the report, at most eight. A run has one: the measure of utility, such as accuracy, beside every ε
+    that could be stated. A sweep has the figures that its file names, or the three of `_usual`.
     """
     from p2p_sim.figures import plot_privacy_utility
     from p2p_sim.report.charts import run_chart
@@ -111,10 +110,10 @@ def _pictures(results: Results) -> "list[Picture]":
 
 
 def _usual(results: Results, column: str) -> list[FigureRequest]:
-    """The three figures of a sweep whose file names none: `column` against ε, `column` against the first swept key, and
-    ε against the first swept key. There is a line for each combination of values of the other keys. If there would be
-    more than seven lines, panels are made instead by one key: among the keys with 2 to 9 values, that with the largest
-    number of values.
+    """The three figures of a sweep whose file names none: `column` against ε, then `column` and ε against the first
+    swept key. There is a line for each combination of values of the other keys.
+
+    More than seven lines are split into panels by one key: among the keys with 2 to 9 values, the key with most values.
 
     Args:
         results: the sweep's rows and keys. column: name of the column with a measure of utility, such as excess risk.
@@ -133,8 +132,8 @@ def _of_sweep(results: Results, table: pd.DataFrame, request: FigureRequest) -> 
 
     Args:
         results: the sweep's rows, one for each point and replicate, with its keys and name. table: one line for each
-        point, with means over replicates. request: the columns along the axes, and those whose values make lines,
-        panels or colours.
+        point, with means over replicates. request: the columns along the axes, and the columns for lines, panels or
+        colours.
     """
     title = f"{_named(request.y)} against {_named(request.x)}"
     if request.heat:
@@ -146,8 +145,8 @@ def _of_sweep(results: Results, table: pd.DataFrame, request: FigureRequest) -> 
         behind += " ε is the largest over clusters and replicates."
 
     def chart() -> "Chart | None":
-        """The axes, lines and points of this figure as values that a browser draws; None for a heat map or fitted
-        curves, which are only pictures.
+        """The figure's axes, lines and points, for a browser to draw; None for a heat map or fitted curves, which are
+        only pictures.
         """
         from p2p_sim.report.charts import sweep_chart
 
@@ -159,23 +158,18 @@ def _of_sweep(results: Results, table: pd.DataFrame, request: FigureRequest) -> 
 
 
 def _chosen(results: Results) -> str:
-    """A caption's text for rows of a parameter search: that settings were chosen by looking at private data in a way
-    that the stated ε does not count. It begins with a space. For other rows the text is empty.
-    """
+    """A caption's warning, after a space, on choices that the stated ε does not count; empty if there are none."""
     return "".join(f" {sentence}" for sentence in choices(results.rows))
 
 
 def _picture(drawing: Any, caption: str, chart: "Callable[[], Chart | None]") -> "Picture":
-    """A figure of the report: its caption, its drawing and its values; if it cannot be drawn, its caption with the
-    reason.
+    """A figure of the report: caption, drawing and values. If it cannot be drawn, the caption gives the reason.
 
-    A figure may fail to be drawn because a sweep's file may ask for one that does not fit the rows, and a label may be
-    any text.
+    A sweep's file may ask for a figure that does not fit the rows, and a label may be any text.
 
     Args:
-        drawing: a function that draws the figure into the file with the path that it gets. caption: what the figure
-        shows. chart: a function without arguments that gives the figure's values for the browser, or None if it is only
-        a picture.
+        drawing: a function that draws the figure into the file at a given path. caption: what the figure shows. chart:
+        a function that gives the figure's values for the browser, or None if there are no values.
     """
     from p2p_sim.report.charts import drawn, embedded
     from p2p_sim.report.page import Picture
@@ -210,8 +204,7 @@ def _checked(directory: Path, rows: pd.DataFrame) -> pd.DataFrame:
         directory: the directory of the results, which an error names. rows: one line for each point and replicate.
 
     Raises:
-        InputError: a column that a report needs, such as mechanism, basis, δ and every ε, is missing, or a column of
-        numbers holds a value that is no number.
+        InputError: a column that a report needs is missing, or a column of numbers holds a value that is no number.
     """
     if missing := [name for name in NEEDED if name not in rows]:
         raise InputError(f"{directory / ROWS}: has no column {missing[0]}; another version of p2p-sim wrote it")

@@ -1,4 +1,4 @@
-"""Describes a results directory in RO-Crate 1.1 metadata, for archives and for programs that read such metadata."""
+"""The description of a results directory as RO-Crate 1.1 metadata, for archives and other programs."""
 
 import json
 import os
@@ -24,8 +24,7 @@ MEDIA = {
 
 
 def write_crate(directory: Path) -> Path:
-    """Write a description of a run, a sweep or a search and of the files in its directory; return the path of the
-    description.
+    """Describe a run, a sweep or a search, and the files in its directory. Return the path of the description.
 
     Raises:
         InputError: the directory has no manifest. RunFailed: the directory cannot be written to.
@@ -35,7 +34,7 @@ def write_crate(directory: Path) -> Path:
     files, project = _files(directory), references()[PROJECT].fields
     authors, licence = project["author"][0].strip("{}"), project["license"]
     version = str((manifest.get("versions") or {}).get(PACKAGE, "unknown"))
-    # the data set with its parts, the run that made them, and the software with its licence and authors
+    # the data set, its parts, the run that made the parts, and the software with licence and authors
     parts = [{"@id": file["@id"]} for file in files]
     root = {
         "name": name,
@@ -70,12 +69,12 @@ def write_crate(directory: Path) -> Path:
 
 
 def _entity(id_: str, kind: str, **values: Any) -> dict[str, Any]:
-    """An entity of JSON-LD: its identifier, its type, and its other properties as `values`."""
+    """An entity of JSON-LD: an identifier, a type, and other properties as `values`."""
     return {"@id": id_, "@type": kind, **values}
 
 
 def _files(directory: Path) -> list[dict[str, Any]]:
-    """An entity for each file of a directory, except files whose names begin with a dot and the description itself."""
+    """An entity for each file of a directory, except hidden files (with a dot first) and the description itself."""
     files = []
     for path in sorted(directory.glob("[!.]*")):
         if path.is_file() and path.name != CRATE:

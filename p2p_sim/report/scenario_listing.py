@@ -14,7 +14,7 @@ FIRST = (
 
 
 def toml(tree: Mapping[str, Any]) -> str:
-    """A nested mapping of JSON values as TOML text; keys with the value None are left out, since TOML has no null.
+    """A nested mapping of JSON values as TOML text. Keys with the value None are left out: TOML has no null.
 
     >>> print(toml({"name": "a", "network": {"loss": 0.1, "latency": {"kind": "constant"}}}))
     name = "a"
@@ -26,7 +26,7 @@ def toml(tree: Mapping[str, Any]) -> str:
     kind = "constant"
     """
     text = tomli_w.dumps(_writable(tree)).rstrip("\n")
-    # a list of plain values is joined into one line; line breaks inside texts are escaped, so they are not affected
+    # a list of plain values is joined into one line; line breaks inside texts are escaped, and stay as they are
     return re.sub(r"\[\n *([^][{}]*),\n *]", lambda match: "[" + re.sub(r"\n *", " ", match[1]) + "]", text)
 
 
@@ -36,8 +36,8 @@ def blocks(tree: Mapping[str, Any]) -> list[str]:
 
 
 def scenario_in_order(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """A scenario's nested mapping with its keys in the order of the documentation, from name and seed to privacy. After
-    these keys comes `kind`, and then all other keys. The keys of nested mappings are ordered in the same way.
+    """A scenario's nested mapping with its keys in the order of the documentation, from name and seed to privacy. The
+    key `kind` and all other keys follow. Nested mappings are ordered in the same way.
     """
     first = [key for key in (*FIRST, "kind") if key in tree]
     order = [*first, *(key for key in tree if key not in first)]
@@ -45,8 +45,7 @@ def scenario_in_order(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sweep_file(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of a sweep file that repeats the sweep of a manifest, as a nested mapping: its name, the file name of
-    its base scenario, replicates, axes and plots.
+    """The content of a sweep file that repeats the sweep of a manifest, as a nested mapping.
 
     manifest: what was run, with "name", "scenario", "axes" and perhaps "replicates" and "plots". An axis has "keys",
     "values" (each a list with a value for each key) and perhaps "labels". In the sweep file, an axis with one key has
@@ -67,8 +66,7 @@ def sweep_file(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def base_file(manifest: Mapping[str, Any]) -> str:
-    """The file name for a sweep's base scenario: the scenario's name, with "-base" added if the sweep has the same
-    name.
+    """The file name for a sweep's base scenario: the scenario's name, plus "-base" if the sweep has the same name.
 
     >>> base_file({"name": "noise", "scenario": {"name": "tumours"}})
     'tumours.toml'
@@ -80,9 +78,7 @@ def base_file(manifest: Mapping[str, Any]) -> str:
 
 
 def _writable(node: Any) -> Any:
-    """A JSON value changed so that TOML can hold it: without keys whose value is None, and with "?" for lone surrogates
-    in texts.
-    """
+    """A JSON value that TOML can hold: keys with the value None are left out, and "?" replaces lone surrogates."""
     if isinstance(node, Mapping):
         return {_writable(str(key)): _writable(value) for key, value in node.items() if value is not None}
     if isinstance(node, list | tuple):

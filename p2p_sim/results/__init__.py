@@ -1,4 +1,4 @@
-"""Results on disk."""
+"""Results on disk: rows, manifests, figures and exports."""
 
 from p2p_sim.base.late_names import late
 

@@ -29,20 +29,20 @@ def plot(
     Args:
         rows: a data frame that `sweep`, `run_all` or `load_results` returned, or some of its rows; or a results
             directory.
-        x, y: columns, named as for `p2p-sim plot --x --y`; default for y: excess risk if it is known, else accuracy;
-            for x: ε if it is finite, else the first swept key.
-        group: column whose values become lines; swept keys that are neither along x nor constant join it.
-        ax: matplotlib axes to draw on; default: those of a new figure, with a title above and a caption below.
+        x, y: columns, named as for `p2p-sim plot --x --y`. Default for y: excess risk if known, else accuracy. Default
+            for x: ε if finite, else the first swept key.
+        group: column whose values become lines. Other swept keys that vary and are not along x join this column.
+        ax: matplotlib axes to draw on; default: a new figure, with a title above and a caption below.
 
     Returns:
         The axes, with labels and a legend; the figure is `.figure`.
 
     Raises:
-        InputError: a column is missing or does not fit its use, or `rows` are no results. The error's text is one line.
+        InputError: a column is missing or does not fit its use, or `rows` are no results.
     """
     results = read_results(Path(rows)) if isinstance(rows, str | os.PathLike) else _results(rows)
     table = points(results.rows, results.keys)
-    # arguments are checked like the options of `p2p-sim plot`, but an error names them without dashes
+    # arguments are checked like the options of `p2p-sim plot`, but errors name an argument without dashes
     for name, column in (("x", x), ("y", y), ("group", group)):
         if column is not None and not isinstance(column, str):
             raise InputError(f"{name} {is_a(column)}: must be the name of a column")
@@ -73,20 +73,21 @@ def _results(rows: Any) -> Results:
     missing = [name for name in (POINT, REPLICATE) if name not in rows]
     if missing or rows.empty:
         raise InputError(
-            f"rows: {f'have no column {missing[0]!r}' if missing else 'there are none'}; pass those of sweep"
+            f"rows: {f'have no column {missing[0]!r}' if missing else 'there are none'}; pass the rows of a sweep"
         )
     return Results(directory=Path(), name="", seed=0, rows=rows, axes=_axes(rows), scenario={}, plots=())
 
 
 def _axes(rows: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
-    """The swept keys of rows, in tuples. Two keys are in one tuple if they change together: each value of one key
-    occurs with a single value of the other. Every column whose name has a dot is a swept key; `engine` and `seed` are
-    swept keys if they have several values.
+    """The swept keys of rows, in tuples of keys that change together.
+
+    Then each value of a key occurs with a single value of any other key. A column with a dot in its name is a swept
+    key. `engine` and `seed` are swept keys if they vary.
     """
     fixed = rows.drop_duplicates(POINT)
     keys = [str(name) for name in rows if "." in str(name) or (name in ("engine", "seed") and rows[name].nunique() > 1)]
     axes: list[list[str]] = []
-    for key in keys:  # a key joins an axis if its values and those of the axis correspond one to one
+    for key in keys:  # a key joins an axis if its values correspond one to one with the axis's values
         for axis in axes:
             if len(fixed[[axis[0], key]].drop_duplicates()) == fixed[key].nunique() == fixed[axis[0]].nunique():
                 axis.append(key)

@@ -1,4 +1,4 @@
-"""Compares two results directories point by point: which points they share, and how far apart their results are."""
+"""Compares two results directories at each point (combination of swept values) that both directories have."""
 
 import json
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ from p2p_sim.results.results_directory import Results, check_column, read_result
 
 DEFAULT = ("excess_risk", "error_rate", "half_l1", "epsilon_upper")
 Setting = tuple[str, Any, Any]
-"""A dotted key and its values in two scenarios; None where a scenario does not have the key."""
+"""A dotted key, the value in the first scenario, and the value in the second. None: the scenario lacks the key."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The differences of two results directories, second minus first, at every shared point (combination of swept
-    values) and for all shared points together.
+    """The differences of two results directories, second minus first. Each compared column has a difference at every
+    shared point (combination of swept values), and a difference over all shared points together.
 
-    axes: the swept keys by which points were matched; settings: what else differs between the two base scenarios.
+    axes: the swept keys by which points were matched. settings: the other keys in which the base scenarios differ.
     paired: whether replicates with the same index share random numbers; if not, intervals are Welch's.
     """
 
@@ -37,12 +37,12 @@ class Comparison:
 def compare(first: Path, second: Path, columns: Sequence[str] = ()) -> Comparison:
     """Compare two results directories of `run` or `sweep`.
 
-    Points match if they agree on every swept key of either directory. If only one directory sweeps a key, the points of
-    the other one take the value of its base scenario; if this scenario has no such key, they match every value.
+    Points match if they agree on every swept key of both directories. If a directory does not sweep a key, its base
+    scenario gives the value. If this scenario lacks the key, every value matches.
 
     Args:
         first, second: the directories.
-        columns: what to compare; default: excess risk, error rate, half-L1 and the learner's ε, where both have them.
+        columns: what to compare; default: excess risk, error rate, half-L1 error and the learner's ε, where measured.
 
     Raises:
         InputError: no point or no replicate is shared, or a column is missing in one of the directories.
@@ -56,7 +56,7 @@ def compare(first: Path, second: Path, columns: Sequence[str] = ()) -> Compariso
     paired = first_results.seed == second_results.seed
     pairs = tuple(d for column in chosen for d in differences(before, after, axes, column, paired))
     if not pairs:
-        # why no rows match: the first axis without a common value, if there is one
+        # say why no rows match: name the first axis without a common value
         why = "no combination of axis values and replicate is in both"
         for axis in reversed(axes):
             here, there = (list(dict.fromkeys(table[axis])) for table in (before, after))
@@ -74,14 +74,15 @@ def compare(first: Path, second: Path, columns: Sequence[str] = ()) -> Compariso
 
 
 def _choose_columns(columns: Sequence[str], before: pd.DataFrame, after: pd.DataFrame) -> Sequence[str]:
-    """The columns to compare: those that are named, or the columns of DEFAULT that are measured in both tables.
+    """The columns to compare: `columns` or, if `columns` is empty, all columns of `DEFAULT` that are measured in both
+    tables.
 
     Raises:
         InputError: a named column is not measured in both tables.
     """
     shared = [str(c) for c in before if c in after and c not in (POINT, REPLICATE, "model_version")]
     for name in columns:
-        # the hint in an error names a measured column that is spelled alike
+        # an error suggests a measured column with a similar name
         check_column("--y", name, shared if name in shared else [c for c in shared if _is_measured(c, before, after)])
         if not _is_measured(name, before, after):
             raise InputError(f"--y {name}: must hold numbers in both directories")
@@ -89,20 +90,16 @@ def _choose_columns(columns: Sequence[str], before: pd.DataFrame, after: pd.Data
 
 
 def _is_measured(column: str, *tables: pd.DataFrame) -> bool:
-    """Whether a column holds numbers, and at least one, in every table."""
+    """Whether every table has numbers in this column, at least one number and no text."""
     return all(
         column in table and table[column].notna().any() and table[column].dtype.kind in "fiu" for table in tables
     )
 
 
 def _with_axes(rows: pd.DataFrame, others: pd.DataFrame, axes: Sequence[str], results: Results) -> pd.DataFrame:
-    """The rows of one directory with a column for every swept key of either directory, so that points can be matched by
-    these columns. A key that this directory did not sweep gets the value of its base scenario. If the scenario has no
-    such key, each row is repeated for every value that the other directory's rows have.
-
-    Args:
-        rows: rows of this directory. others: rows of the other directory. axes: the swept keys of both. results: this
-        directory's results, with its own swept keys and base scenario.
+    """The rows of one directory, with a column for every swept key of both directories. Points are matched by these
+    columns. A key that this directory did not sweep gets the value of the base scenario. If the scenario lacks the key,
+    each row is repeated for every value in the rows `others` of the other directory.
 
     Raises:
         InputError: two points of this directory would have the same values.
@@ -126,9 +123,8 @@ def _few(values: Sequence[object]) -> str:
 
 
 def _settings(first: Results, second: Results, axes: Sequence[str]) -> tuple[Setting, ...]:
-    """The keys in which two base scenarios differ: for each, the dotted key, its value in the first scenario, and its
-    value in the second (None where a scenario lacks it). The name, the number of replicates and the keys in `axes`, by
-    which points are matched, are left out.
+    """The keys in which two base scenarios differ, with both values; None: the scenario lacks the key. The name, the
+    number of replicates and the keys in `axes` are left out.
     """
     before, after = _leaves(first.scenario), _leaves(second.scenario)
     keys = [key for key in dict.fromkeys([*before, *after]) if key not in ("name", "replicates")]
@@ -137,6 +133,6 @@ def _settings(first: Results, second: Results, axes: Sequence[str]) -> tuple[Set
 
 
 def _leaves(tree: dict[str, Any]) -> dict[str, Any]:
-    """The values of a scenario by their dotted keys; a list is given as JSON text."""
+    """The values of a scenario by dotted key; a list becomes JSON text."""
     [leaves] = pd.json_normalize(tree).astype(object).to_dict("records")
     return {str(key): json.dumps(value) if isinstance(value, list) else value for key, value in leaves.items()}

@@ -1,6 +1,4 @@
-"""Chooses the columns that a figure shows. A request may name them; for an axis without a named column, one is chosen.
-In a figure of lines, further swept keys are added to the columns whose values make lines.
-"""
+"""Chooses the columns of a figure that a request does not name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,18 +13,17 @@ from p2p_sim.measures import HIGH, LOW, POINT, is_privacy, quality
 from p2p_sim.results.results_directory import Results, check_column
 
 FIT_X = ("heterogeneity", "num_users", "users", "flip_prob", "num_clusters", "min_cluster_size", "max_cluster_size")
-"""The columns along x for which theory has a curve of excess risk that can be fitted. Each column is given by the last
-part of its dotted name.
+"""Theory has a curve of excess risk over each of these columns. Each text is the last part of a column's dotted name.
 """
 
 
 @dataclass(frozen=True)
 class FigureRequest:
-    """The columns that are named for a figure; if an axis is None, a column is chosen for it.
+    """The columns that are named for a figure.
 
-    x, y: columns along the axes. group: a column; each of its values has a line. facet: a column; each of its values
-    has a panel. heat: a column that is drawn as colours over x and y. fit: whether curves of theory are fitted to
-    excess risk and drawn.
+    x, y: columns along the axes; None: a column is chosen. group: a column; each of its values has a line. facet: a
+    column; each of its values has a panel. heat: a column that is drawn as colours over x and y. fit: whether curves of
+    theory are fitted to excess risk and drawn.
     """
 
     x: str | None = None
@@ -37,8 +34,8 @@ class FigureRequest:
     fit: bool = False
 
     def expand(self, results: Results) -> "list[FigureRequest]":
-        """The figures to draw: if this request is empty, those that the sweep's file names; otherwise, or if the file
-        names none, this one.
+        """The figures to draw. An empty request stands for the figures that the sweep's file names, if there are any.
+        Otherwise the request itself is the only figure.
 
         Raises:
             InputError: a figure in the sweep's file has an unknown key.
@@ -56,7 +53,7 @@ class Chosen(FigureRequest):
 
     @property
     def file_stem(self) -> str:
-        """The name of the figure's file without its ending, with the columns: plot-error_rate-vs-epsilon_upper."""
+        """The name of the figure's file without ending, with the columns: plot-error_rate-vs-epsilon_upper."""
         parts = [self.heat, "over", self.x, "and", self.y] if self.heat else [self.y, "vs", self.x]
         for word, column in (("by", self.group), ("per", self.facet)):
             parts += [word, column] if column else []
@@ -77,12 +74,12 @@ def request_of(entry: dict[str, Any], results: Results) -> FigureRequest:
 
 
 def filled(request: FigureRequest, results: Results, table: pd.DataFrame) -> Chosen:
-    """The request with both axes named, and checked. If the request names no column for an axis, one is chosen. For a
-    heat map it is a swept key. For other figures it is the measure of utility along y, and ε or a swept key along x.
+    """The request with both axes named, and checked. A column is chosen for an axis that the request does not name. In
+    a heat map this is a swept key. In other figures y becomes the measure of utility, and x becomes ε or a swept key.
 
     Args:
-        request: the columns that are named for the figure. results: the results, whose swept keys may be chosen. table:
-        one line for each point of the results (a combination of swept values), with means over replicates.
+        request: the columns that are named for the figure. results: the results, with the swept keys that may be
+        chosen. table: one line for each point (a combination of swept values), with means over replicates.
 
     Raises:
         InputError: a column is missing, or not suitable for its use.
@@ -105,9 +102,8 @@ def filled(request: FigureRequest, results: Results, table: pd.DataFrame) -> Cho
 
 def _usual_x(request: FigureRequest, y: str, results: Results, table: pd.DataFrame) -> str:
     """The column along x for a request that names none; `y` is the column along the other axis. If curves of theory are
-    to be fitted to the excess risk, the column is the first swept key for which theory has a curve, such as α or the
-    number of users. Otherwise it is ε if ε is finite at some point and y is not itself a measure of privacy. Else it is
-    the first swept key that makes neither lines nor panels, or ε if there is no such key.
+    fitted, this is the first swept key for which theory has a curve. Otherwise it is usually ε. If y is a measure of
+    privacy, or no ε is finite, it is the first swept key that makes neither lines nor panels.
     """
     if request.fit:
         fitting = [key for key in results.keys if key.rsplit(".", 1)[-1] in FIT_X]
@@ -120,8 +116,8 @@ def _usual_x(request: FigureRequest, y: str, results: Results, table: pd.DataFra
 
 
 def _check(request: Chosen, table: pd.DataFrame) -> None:
-    """Raise an InputError unless a request's columns are in the table, x has values, and the measured column has
-    numbers. The measured column is that of a heat map's colours (`heat`) if there is one, else y.
+    """Raise an InputError unless the table has a request's columns, with values of x and numbers in the measured
+    column. The measured column is `heat` in a heat map, and y in other figures.
     """
     names = list(map(str, table))
     ends = {name + ending for name in names for ending in (LOW, HIGH) if name + LOW in names}
@@ -139,25 +135,25 @@ def _check(request: Chosen, table: pd.DataFrame) -> None:
 
 
 def view_of(request: FigureRequest, results: Results, table: pd.DataFrame) -> View:
-    """The columns of a figure of lines: those along the axes, and those whose values make lines and panels. A column
-    that the request does not name is chosen.
+    """The columns of a figure of lines: x, y, and the columns whose values make lines and panels. A column that the
+    request does not name is chosen.
 
     Args:
         request: the columns that are named for the figure. results: the swept keys. table: one line for each point.
 
     Raises:
-        InputError: a column is missing, or not suitable for its use; or there are more lines or panels than can be
-        distinguished.
+        InputError: a column is missing or not suitable for its use, or there are too many lines or panels.
     """
     return lines_of(filled(request, results, table), results, table)
 
 
 def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
-    """The columns of a figure of lines, from a request that names both axes. The points of a line are joined in the
-    order of x if x is a swept key. If x is a result, such as ε, they are joined in the order of the swept key along
-    which x changes most. There is one exception: if x is not a measure of privacy, and its values correspond one to one
-    to those of a swept key, the points are joined in the order of x. Every other swept key with several values is added
-    to the columns that make lines, so that each of its values has lines of its own.
+    """The columns of a figure of lines, from a request that names both axes.
+
+    Each line joins its points in the order of a column. If x is a swept key, this column is x. If x is a result, such
+    as ε, this column is the swept key along which x changes most. There is one exception: a result that is no measure
+    of privacy may correspond one to one to a swept key. Then this column is x. Every other swept key with several
+    values makes lines.
 
     Args:
         request: the named columns. results: the swept keys. table: one line for each point.
@@ -166,8 +162,7 @@ def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
         InputError: there are more lines or panels than can be distinguished.
     """
     named = [column for column in (request.group, request.facet) if column]
-    # swept axes that x, lines and panels do not show: points may be joined along one of them, and each of the others
-    # makes lines
+    # x, lines and panels do not show these swept keys; a line may follow one key, and the other keys make lines
     free = [axis[0] for axis in results.axes if not covered(axis, [*named, request.x], table)]
     along = _choose_path(request.x, results, table, free=free)
     group = (*((request.group,) if request.group else ()), *(key for key in free if key != along))
@@ -184,31 +179,27 @@ def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
 
 
 def _choose_path(x: str, results: Results, table: pd.DataFrame, *, free: Sequence[str]) -> str | None:
-    """The swept key along which the points of a line are joined; None if they are joined in the order of x.
-
-    Args:
-        x: the column along x. results: the swept keys. table: one line for each point. free: the swept keys that x,
-        lines and panels do not show.
+    """The swept key in whose order the points of a line are joined; None: the order of x. `free`: swept keys that x,
+    lines and panels do not show.
     """
     if any(x in axis for axis in results.axes) or not is_number(table[x]):
         return None
-    # x is a measured column; if it corresponds one to one to a swept key, the points are joined along x
+    # x is a measured column; if it corresponds one to one to a swept key, a line follows x
     varied = [axis[0] for axis in results.axes if table[axis[0]].nunique() > 1]
     if not is_privacy(x) and any(_one_to_one(x, key, table) for key in varied):
         return None
-    # otherwise along the swept key along which x changes most
+    # otherwise a line follows the swept key along which x changes most
     return max(free, key=lambda key: _reach(key, x, free, table), default=None)
 
 
 def covered(axis: tuple[str, ...], columns: Sequence[str], table: pd.DataFrame) -> bool:
-    """Whether a figure needs no lines of its own for the values of a swept axis (one key, or several that change
-    together), because some columns already show them. This is the case if the axis has only one value, if one of the
-    columns is a key of the axis, or if the values of a column correspond one to one to those of the axis. For this last
-    case, columns that are measures of privacy, such as ε, are ignored.
+    """Whether a figure needs no separate lines for the values of a swept axis (one key, or several that change
+    together). No lines are needed if the axis has only one value, or if one of the columns is a key of the axis. No
+    lines are needed either if a column corresponds one to one to the axis. This last case excludes measures of privacy,
+    such as ε.
 
     Args:
-        axis: the axis's keys. columns: columns that the figure shows along x or as lines or panels. table: one line for
-        each point.
+        axis: the axis's keys. columns: columns along x, or that make lines or panels. table: one line for each point.
     """
     return table[axis[0]].nunique() < 2 or any(
         column in axis or (not is_privacy(column) and _one_to_one(column, axis[0], table)) for column in columns
@@ -216,21 +207,15 @@ def covered(axis: tuple[str, ...], columns: Sequence[str], table: pd.DataFrame) 
 
 
 def _one_to_one(first: str, second: str, table: pd.DataFrame) -> bool:
-    """Whether the values of two columns correspond one to one: each value of either occurs with a single value of the
-    other.
-    """
+    """Whether the values of two columns correspond one to one."""
     pairs = table[list(dict.fromkeys([first, second]))].drop_duplicates()
     return len(pairs) == table[first].nunique(dropna=False) == table[second].nunique(dropna=False)
 
 
 def _reach(key: str, x: str, free: Sequence[str], table: pd.DataFrame) -> float:
-    """How much x changes along one swept key while the other swept keys in `free` are fixed: the largest minus the
-    smallest x at each combination of values of the other keys, averaged over the combinations. 0 if there is no other
-    key, or no finite x. The points of a line are joined along the key with the largest result.
-
-    Args:
-        key: the swept key. x: the column along x. free: all keys along which points may be joined. table: one line for
-        each point.
+    """How much x changes along one swept key while the other keys in `free` are fixed. This is the largest minus the
+    smallest x, averaged over all combinations of the other keys' values. The result is 0 if there is no other key, or
+    no finite x.
     """
     finite = table[np.isfinite(table[x])]
     others = [axis for axis in free if axis != key]

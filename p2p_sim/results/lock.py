@@ -1,4 +1,4 @@
-"""The lock of a results directory, to which only one process at a time writes."""
+"""The lock of a results directory: only one process at a time writes there."""
 
 import os
 import sys
@@ -19,9 +19,9 @@ LOCK = ".lock"
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """A context in which this process alone writes to a directory, which is made if it is not there.
+    """A context in which this process alone writes to a directory. A missing directory is made.
 
-    If the work in this context fails, a directory that was made here is removed if it is empty.
+    If the work in this context fails, an empty directory that was made here is removed.
 
     Raises:
         InputError: the directory cannot be made, or another process holds the lock.
@@ -36,7 +36,7 @@ def locked(directory: Path) -> Iterator[None]:
             _lock(lock)
         except OSError:
             raise InputError(f"--out {directory}: another run is writing there; wait for it to end") from None
-        if not _is_there(lock, directory / LOCK):  # a run that failed has removed the file after it was opened here
+        if not _is_there(lock, directory / LOCK):  # after the file was opened here, a run that failed has removed it
             raise InputError(f"--out {directory}: another run has just ended there; run the same command again")
         yield
 
@@ -50,7 +50,7 @@ def _lock(file: IO[str]) -> None:
 
 
 def _is_there(file: IO[str], path: Path) -> bool:
-    """Whether an open file is still the one that is found at a path."""
+    """Whether a path still leads to the open file."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except OSError:

@@ -1,4 +1,4 @@
-"""Figures of a results directory, drawn by `p2p_sim.figures` from the columns that the person who runs it names."""
+"""Draws the figures of a results directory. A request, or the sweep's file, may name the columns of a figure."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +16,7 @@ from p2p_sim.results.rows import stored_rows
 
 FORMATS = ("png", "svg", "pdf")
 _FIXED = ("flip_prob", "sampling_rate", "num_users", "heterogeneity")
-"""Columns whose value is stated in a figure's note if it is the same at all points."""
+"""A figure's note states the value of such a column if all points share this value."""
 
 
 def plot(
@@ -26,8 +26,8 @@ def plot(
     format_: str | None = None,
     rows: pd.DataFrame | None = None,
 ) -> list[Path]:
-    """Draw the requested figure. If the request is empty, draw the figures that the sweep's file names; if the file
-    names none, draw one figure, whose columns are chosen by default.
+    """Draw the requested figure. An empty request stands for the figures that the sweep's file names. If the file names
+    none, one figure with default columns is drawn.
 
     Args:
         directory: results of `run` or `sweep`.
@@ -40,7 +40,7 @@ def plot(
         The files written.
 
     Raises:
-        InputError: the directory cannot be read, or a column is not there or not fit for its use.
+        InputError: the directory cannot be read, a file cannot be written, or a column is missing or unsuitable.
     """
     ending = _ending(out, format_)
     results = read_results(directory)
@@ -66,19 +66,18 @@ def draw(request: FigureRequest, results: Results, table: pd.DataFrame, path: Pa
     """Draw one figure into a file.
 
     Args:
-        request: the figure's columns. results: the rows, swept keys and name. table: one line for each point of the
-        rows.
-        path: the file, which ends in .png, .svg or .pdf.
+        request: the figure's columns. results: the rows, swept keys and name. table: one line for each point (a
+        combination of swept values). path: the file; it ends in .png, .svg or .pdf.
 
     Raises:
-        InputError: a column is not there or not fit for its use.
+        InputError: a column is missing or unsuitable.
     """
     full = filled(request, results, table)
     (_heat if full.heat else _fit if full.fit else _lines)(full, results, table, path)
 
 
 def draw_plots(directory: Path, rows: pd.DataFrame | None = None) -> list[Path]:
-    """Draw the figures that a finished sweep's file names, and return their paths; none if no replicate succeeded.
+    """Draw what `plot` draws for an empty request, and return the files. There are none if no replicate succeeded.
 
     rows: the rows of the directory that are drawn; None: all.
     """
@@ -87,7 +86,7 @@ def draw_plots(directory: Path, rows: pd.DataFrame | None = None) -> list[Path]:
 
 
 def _ending(out: Path | None, format_: str | None) -> str:
-    """The ending of a figure's file, without dot, from the chosen file or format; InputError if it is not allowed."""
+    """The ending of a figure's file, without dot. Raises an InputError if the format or the file is not allowed."""
     ending = format_ or (out.suffix[1:] if out else FORMATS[0])
     if ending not in FORMATS:
         fault = f"--format {format_}: must be" if format_ else f"--out {out}: must end in"
@@ -100,8 +99,8 @@ def _ending(out: Path | None, format_: str | None) -> str:
 
 
 def titles(results: Results, table: pd.DataFrame, text: str) -> tuple[str, str]:
-    """A figure's title (the study's name and `text`), and a note with the values that all points share, such as "α =
-    0.1, n = 400".
+    """A figure's title and note. The title has the study's name and `text`. The note has the values that all points
+    share, such as "α = 0.1, n = 400".
     """
     swept = {SAME.get(last, last) for last in (key.rsplit(".", 1)[-1] for key in results.keys)}
     fixed = [name for name in _FIXED if name in table and name not in swept]
@@ -111,24 +110,14 @@ def titles(results: Results, table: pd.DataFrame, text: str) -> tuple[str, str]:
 
 
 def _lines(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
-    """Draw a figure of lines into a file.
-
-    Args:
-        request: the columns of the figure, with both axes named. results: the swept keys and the study's name. table:
-        one line for each point, with means over replicates. path: the file.
-    """
+    """Draw a figure of lines into a file. `table` has one line for each point, with means over replicates."""
     view = lines_of(request, results, table)
     title, note = titles(results, table, f"{short(view.y)} against {short(view.x)}")
     plot_lines(table, view, title, note, path)
 
 
 def _heat(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
-    """Draw a heat map into a file: a column as colours over x and y.
-
-    Args:
-        request: the columns of the figure, with both axes and the column of the colours named. results: the swept keys
-        and the study's name. table: one line for each point, with means over replicates. path: the file.
-    """
+    """Draw a heat map into a file: colours show one column over x and y. `table` is as in `_lines`."""
     heat = str(request.heat)
     check_heat(request, results, table)
     title, note = titles(results, table, f"{short(heat)} over {short(request.x)} and {short(request.y)}")
@@ -136,7 +125,7 @@ def _heat(request: Chosen, results: Results, table: pd.DataFrame, path: Path) ->
 
 
 def check_heat(request: Chosen, results: Results, table: pd.DataFrame) -> None:
-    """Raise an InputError if the options of a heat map conflict, or several points have the same values of x and y."""
+    """Raise an InputError if the options of a heat map conflict, or if several points have the same x and y."""
     if request.x == request.y:
         raise InputError(f"--y {request.y}: is --x too; a heat map needs two axes")
     if request.group or request.facet or request.fit:
@@ -148,17 +137,13 @@ def check_heat(request: Chosen, results: Results, table: pd.DataFrame) -> None:
 
 
 def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
-    """Draw excess risk against x into a file, with two curves fitted to all points: a φ + b α + c/√(θn), the form of
-    Theorem 4 of the clustering paper, and a φ² + b α² + c/(θn). Here φ is the clusters' heterogeneity, α the flip
-    probability, and θn the number of labels that reach the learner. The fitted constants are a, b and c; they are in
-    the legend, with the slope of each line in a plot of log y against log x.
-
-    Args:
-        request: the columns of the figure, with both axes named. results: rows with one line for each point and
-        replicate. table: one line for each point, with means over replicates. path: the file.
+    """Draw excess risk against x into a file, with two curves that are fitted to all points. The first curve is a φ + b
+    α + c/√(θn), the form of Theorem 4 of the clustering paper. The second curve is a φ² + b α² + c/(θn). Here φ is the
+    clusters' heterogeneity, α the flip probability, and θn the number of labels that reach the learner. The legend has
+    the fitted constants a, b and c, and each line's slope in a plot of log y against log x.
 
     Raises:
-        InputError: y is not the excess risk, or x is not a column for which theory has a curve.
+        InputError: y is not the excess risk, or theory has no curve over x.
     """
     if request.y != "excess_risk" or request.x.rsplit(".", 1)[-1] not in FIT_X or not is_number(table[request.x]):
         raise InputError(f"--fit: needs --y excess_risk and --x one of {', '.join(FIT_X)}, not {request.x}")
@@ -167,7 +152,7 @@ def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> 
     view = lines_of(request, results, table)
     risk = by_replicate(results.rows, "excess_risk").loc[table[POINT]]
     slopes = _slopes(view, table, risk)
-    # both forms are fitted to all points, with bootstrap intervals over replicates
+    # fit both forms to all points, with bootstrap intervals over replicates
     try:
         fits = fit_forms(table, risk.to_numpy(), Streams(results.seed, 0).generator("plot-bootstrap"))
     except ValueError as error:
@@ -180,8 +165,8 @@ def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> 
 
 
 def _slopes(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> dict[str, Estimate]:
-    """For each line of a figure, by its label, the slope of log excess risk against log x, with its 95% interval. A
-    line has a slope only if it has at least three values of x above 0, and no point with a mean of 0.
+    """For each line of a figure, by label, the slope of log excess risk against log x, with a 95% interval. A line
+    needs at least three values of x above 0. A line with a mean of 0 gets no slope.
 
     Args:
         view: the columns along the axes, and the columns that make lines. table: one line for each point. risk: excess
@@ -197,13 +182,9 @@ def _slopes(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> dict[str, Es
 
 
 def _towards_floor(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> str:
-    """A note on how excess risk falls with x, the number of users n: the slope -1/2 of the clustering paper's Theorem
-    4, and the fitted slope of the measured distance |excess risk - floor|. The floor is the excess risk that would
-    remain with infinitely many exchanged labels, computed exactly. If it is unknown, the note has only the first slope.
-
-    Args:
-        view: the column along x. table: one line for each point. risk: excess risk, a row for each point and a column
-        for each replicate.
+    """A note on how excess risk falls with x, the number of users n. The note states the slope -1/2 of the clustering
+    paper's Theorem 4. If possible, it also states the fitted slope of |excess risk - floor|. The floor is the excess
+    risk that remains with infinitely many exchanged labels, computed exactly. `risk` is as in `_slopes`.
     """
     note = "Theorem 4's bound falls with slope -1/2 towards its floor"
     if FLOOR in table and table[FLOOR].notna().all() and table[view.x].nunique() > 2:

@@ -30,18 +30,16 @@ def check_destination(option: str, path: Path) -> None:
 
 
 def check_release(scenario: Scenario) -> None:
-    """Raise an InputError if the mechanism releases no labels, since only labels can be exported."""
+    """Raise an InputError if the mechanism releases no labels: only labels can be exported."""
     if scenario.mechanism.releases in ("model", "density"):
         raise InputError(
             f"mechanism.kind = {scenario.mechanism.kind!r}: releases a {scenario.mechanism.releases}, and --export "
-            "writes labels; leave it out"
+            "writes labels; leave --export out"
         )
 
 
 def check_transcript(scenario: Scenario) -> None:
-    """Raise an InputError if messages carry bits, class probabilities or numbers, since a transcript holds one class
-    for each.
-    """
+    """Raise an InputError if messages carry bits, class probabilities or numbers: a transcript holds classes."""
     if scenario.mechanism.releases in ("bits", "soft", "values"):
         raise InputError(
             f"mechanism.randomizer: a transcript holds one class a message, not {scenario.mechanism.releases}; leave "
@@ -50,23 +48,21 @@ def check_transcript(scenario: Scenario) -> None:
 
 
 def export_release(scenario: Scenario, path: Path, data_dir: Path | None = None) -> int:
-    """Write what the learner receives into a file, and return the number of lines. The columns are replicate, user,
-    cluster, label and features.
+    """Write what the learner receives into a file, and return the number of lines.
 
-    A label of several numbers (signed weights, probabilities, bits) has a column for each: label_0, label_1, ... Users
-    are numbered in the order in which the replicate stores them, cluster by cluster.
+    The columns are replicate, user, cluster, label and features. A label of several numbers (signed weights,
+    probabilities, bits) has a column for each: label_0, label_1, ... Users are numbered cluster by cluster.
     """
     return _write(pd.concat(_releases(scenario, data_dir), ignore_index=True), path)
 
 
 def export_transcript(scenario: Scenario, path: Path, data_dir: Path | None = None) -> int:
-    """Write every delivered message of all replicates into a file, and return the number of messages. The columns are
-    replicate, time in seconds, kind, sender, receiver, label and late; "late" means that a reply came after the
-    request's deadline and was dropped.
+    """Write every delivered message of all replicates into a file, and return the number of messages.
 
-    The learner is user -1. An eavesdropper sees all lines; the learner sees the messages that it receives, and a peer
-    those that she sends or receives. A message has label -1 if it is a request, or if it carries a model, as between
-    organisations that exchange models. The scenario needs messages that carry a class or a model.
+    The columns are replicate, time in seconds, kind, sender, receiver, label and late. A late reply came after the
+    request's deadline, and was dropped. The learner is user -1 and sees the messages that it receives. A peer sees what
+    she sends or receives, an eavesdropper all lines. Requests, and messages that carry a model, have label -1. The
+    scenario needs messages that carry a class or a model.
 
     Args:
         scenario: what is run. path: the file, which ends in .csv, .parquet or .npz. data_dir: where data files are.
@@ -92,12 +88,12 @@ def _releases(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFram
 
 
 def _transcripts(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFrame]:
-    """Yields each replicate's messages, a line for each that was delivered."""
+    """Yields each replicate's messages, a line for each delivered message."""
     for replicate in range(scenario.replicates):
         transcript = exchange(Replicate(scenario, replicate, data_dir), record=True).outcome.transcript
         if transcript is None:
             raise InputError(
-                f"mechanism.kind = {scenario.mechanism.kind!r}: a transcript needs messages, and it has none"
+                f"mechanism.kind = {scenario.mechanism.kind!r}: a transcript needs messages; this mechanism has none"
             )
         messages = transcript.messages
         kind = np.array(["", *KIND_NAMES.values()])[messages.kind]
@@ -108,7 +104,7 @@ def _transcripts(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataF
 
 
 def _write(frame: pd.DataFrame, path: Path) -> int:
-    """Write a frame as CSV, Parquet or NumPy arrays, by the ending of `path`, and return the number of its lines."""
+    """Write a frame as CSV, Parquet or NumPy arrays, by the ending of `path`, and return the number of lines."""
     with writing(path), in_place_of(path) as partial, partial.open("wb") as file:
         if path.suffix == ".csv":
             without_formulas(frame).to_csv(file, index=False)

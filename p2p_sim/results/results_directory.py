@@ -16,10 +16,10 @@ NUMBERS = (
     *("flip_prob", "sampling_rate", "effective_sampling_rate", "num_users", "num_clusters", "heterogeneity", "delta"),
     *("error_rate", "nonprivate_error_rate", "majority_error_rate", "excess_risk", "nonprivate_excess_risk"),
 )
-"""Columns that hold only numbers and gaps. All columns whose name begins with epsilon also do, except
+"""Columns that hold only numbers and gaps. All columns with a name that begins with epsilon also do, except
 `epsilon_by_organisation`."""
 TAKEN = ("name", "replicates", "replicate")
-"""Keys that may not be swept, since they do not determine what is simulated."""
+"""Keys that may not be swept: they do not determine what is simulated."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Results:
     """The contents of a results directory.
 
     rows: one line for each point and replicate, with a column for every swept key.
-    axes: the swept keys; keys that vary together are in one tuple; empty for a run of a single scenario.
+    axes: the swept keys, in tuples of keys that vary together; empty for a run of a single scenario.
     scenario: the base scenario in full. plots: figures that the sweep's author asked for.
     """
 
@@ -48,9 +48,8 @@ class Results:
 def load_results(directory: str | Path) -> pd.DataFrame:
     """All rows in a results directory as a tidy data frame, one line for each point and replicate.
 
-    Points of a finished sweep are in the sweep's order; all other points are in the order of their completion. The
-    replicates of each point are in ascending order. Accuracies and the paired loss of accuracy, which follow from the
-    error rates, are columns too.
+    Points of a finished sweep are in the sweep's order, other points in the order of their completion. The replicates
+    of each point are in ascending order. Accuracies and the paired loss of accuracy are columns, too.
 
     Raises:
         InputError: the directory holds no results.
@@ -79,8 +78,7 @@ def read_results(directory: Path) -> Results:
 
 
 def _check_axes(directory: Path, keys: Iterable[str], columns: Container[str]) -> None:
-    """Raise an InputError unless the stored rows have a column for each swept key, that is, for each key of the
-    scenario whose values the sweep varies.
+    """Raise an InputError unless the stored rows have a column for each swept key.
 
     Args:
         directory: of the results, for the error's message. keys: the swept keys. columns: names of the rows' columns.
@@ -91,13 +89,15 @@ def _check_axes(directory: Path, keys: Iterable[str], columns: Container[str]) -
 
 
 def _check_kind(directory: Path, name: str, *, swept: bool, alike: bool, numbers: bool) -> None:
-    """Raise an InputError if a column of stored rows does not hold what it must. A column of numbers, such as ε, must
-    hold numbers. Any other column, unless it holds a swept key, must not mix numbers and text.
+    """Raise an InputError if a column of stored rows holds a value of a wrong kind.
+
+    A column of numbers, such as ε, must hold numbers. Any other column must not mix numbers and text, unless it holds a
+    swept key.
 
     Args:
         directory: of the results, for the error's message. name: the column's name. swept: whether the column holds a
-        swept key, whose values may be both numbers and texts. alike: whether its values are all of one kind, such as
-        numbers or texts. numbers: whether all values are numbers.
+        swept key. alike: whether all values are of one kind, such as numbers or texts. numbers: whether all values are
+        numbers.
     """
     if not swept and not alike:
         raise InputError(f"{directory / ROWS}: column {name!r} must hold numbers alone or text alone")
@@ -108,9 +108,10 @@ def _check_kind(directory: Path, name: str, *, swept: bool, alike: bool, numbers
 
 
 def described(directory: Path, manifest: dict[str, Any]) -> dict[str, Any]:
-    """The content of a results directory's manifest as a dict with these keys: name, seed, axes (a tuple of swept keys
-    for each axis), scenario (the base scenario as a nested mapping) and plots (the figures that the sweep's file
-    names).
+    """The content of a results directory's manifest (the record of what was run), as a dict.
+
+    Its keys are name, seed, axes, scenario and plots. An axis is a tuple of swept keys. The base scenario is a nested
+    mapping. Plots are the figures that the sweep's file names.
 
     Args:
         directory: of the results, for the error's message. manifest: the manifest as read from its file.
@@ -125,9 +126,7 @@ def described(directory: Path, manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _described(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The entries of a manifest as a dict with the keys name, seed, axes (a tuple of swept keys for each axis),
-    scenario and plots. Raises TypeError, ValueError or KeyError if one of them is missing or wrong.
-    """
+    """The content of a manifest, as for `described`. Raises TypeError, ValueError or KeyError for a wrong entry."""
     axes, plots = manifest.get("axes") or [], manifest.get("plots") or []
     for tables in (axes, plots):
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
@@ -150,8 +149,8 @@ def _described(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_axis(axis: dict[str, Any]) -> None:
-    """Raises an error unless an axis in a manifest has keys (texts), values (lists with an entry for each key) and
-    either a label for each value or no labels.
+    """Raise an error unless an axis in a manifest is right. Keys are texts. A value is a list with an entry for each
+    key. Labels are absent, or one for each value.
     """
     if not all(isinstance(axis[name], list) and axis[name] for name in ("keys", "values")):
         raise ValueError("an axis has no keys or no values")
@@ -161,16 +160,15 @@ def _check_axis(axis: dict[str, Any]) -> None:
         raise TypeError("the values of an axis must be lists with a value for each of its keys")
     labels = axis.get("labels")
     if labels is not None and not (isinstance(labels, list) and len(labels) == len(axis["values"])):
-        raise TypeError("the labels of an axis must be a list with one for each of its values")
+        raise TypeError("the labels of an axis must be a list with a label for each value")
 
 
 def _check_entries(manifest: dict[str, Any], plots: list[dict[str, Any]]) -> None:
-    """Checks the plots and some other entries of a manifest, the record of what was run. In each plot all values must
-    be text or None, except the value of `fit` (whether curves of theory are drawn).
+    """Raise an error if a plot or another entry of a manifest is wrong.
 
     Args:
         manifest: its entries seed (0 to 2**63 - 1), scenario, replicates and versions are checked. plots: the plots
-        that the sweep's file names.
+        that the sweep's file names. All values must be text or None, except `fit` (whether curves of theory are drawn).
 
     Raises:
         TypeError: an entry has a wrong type. ValueError: seed is not a whole number in this range.
@@ -190,9 +188,10 @@ def _check_entries(manifest: dict[str, Any], plots: list[dict[str, Any]]) -> Non
 
 
 def check_cells(directory: Path, keys: Iterable[str]) -> int:
-    """Check the stored rows of a directory line by line, without holding them in memory, and return how many there are;
-    lines of the same point and replicate count once. Every line must be a row, and every swept key a column. A column
-    must not mix numbers and text unless it holds a swept key, and columns of numbers such as ε must hold numbers alone.
+    """Check the stored rows of a directory line by line, and return the number of rows.
+
+    Lines of the same point and replicate count once. Every line must be a row, and every swept key a column. Each
+    column must hold values of the right kind (`_check_kind`).
 
     Args:
         directory: of the results. keys: the swept keys.
@@ -223,8 +222,8 @@ def check_column(option: str, name: str, columns: Iterable[str]) -> None:
     """Raise an InputError unless `name`, given to an option, is one of the columns.
 
     Raises:
-        InputError: `name` is none of the columns. The error names the nearest column, by its whole name or by the last
-        part of a dotted key. If none is near, it lists up to 8 columns.
+        InputError: `name` is none of the columns. The message names the nearest column, by its whole name or by the
+        last part of a dotted key. If none is near, the message lists up to 8 columns.
     """
     columns = list(columns)
     if name in columns:

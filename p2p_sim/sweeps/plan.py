@@ -1,4 +1,4 @@
-"""The plan of a sweep: a base scenario, axes along which its keys vary, and the points that follow."""
+"""The plan of a sweep: a base scenario, axes along which some keys vary, and the points that follow."""
 
 import hashlib
 import itertools
@@ -34,8 +34,8 @@ from p2p_sim.sweeps.sweep_file import MOST_POINTS, Axis, Plot, SweepFile
 class Point:
     """One combination of values, one for each swept key.
 
-    settings: the values, by dotted key. columns: for the same keys, the cells of the point's rows; these are the values
-    as numbers or texts, or their labels.
+    settings: the values, by dotted key. columns: the cells of the point's rows, by the same keys: numbers, texts or
+    labels.
     """
 
     settings: Mapping[str, Any]
@@ -44,7 +44,7 @@ class Point:
 
 @dataclass(frozen=True, repr=False)
 class SweepPlan:
-    """A sweep ready to run; without axes it is a run of its base scenario, the only point.
+    """A sweep ready to run. Without axes, the plan is a run of the base scenario, its only point.
 
     name: name of the results. base: the base scenario. axes, plots: as in a sweep file. replicates: number of
     replicates of each point. data_dir: directory of data files; None: not named.
@@ -79,12 +79,12 @@ class SweepPlan:
 
     @cached_property
     def steps(self) -> list[list[tuple[Any, ...]]]:
-        """For each axis and each step along it, the values of the axis's keys. Where the base scenario has a whole
-        number, a spaced value (`linear`, `log`) is rounded to a whole number, and a listed 10.0 becomes 10.
+        """For each axis and each step along it, the values of the axis's keys. A key with a whole number in the base
+        scenario has whole values: a spaced value (`linear`, `log`) is rounded, and a listed 10.0 becomes 10.
         """
         steps = []
         for axis in self.axes:
-            # a listed value with decimals stays unchanged, and the scenario refuses it; so do NaN and infinity
+            # a listed 1.5, NaN and infinity stay unchanged, and the scenario refuses such values
             whole = [type(value_at(self._tree, name)) is int for name in axis.names]
             steps.append([
                 tuple(round(value) if is_whole and isinstance(value, float) and math.isfinite(value)
@@ -108,7 +108,7 @@ class SweepPlan:
         return Point(settings, columns)
 
     def scenario(self, point: Point) -> Scenario:
-        """The scenario of a point; raises an InputError that names the key and value if a value is not valid."""
+        """The scenario of a point. If a value is not valid, an InputError names the key and the value."""
         if not point.settings:
             return self.base
         tree = json.loads(json.dumps(self._tree))
@@ -122,8 +122,8 @@ class SweepPlan:
         return Replicate(self.base, data_dir=self.data_dir).checksums
 
     def identity(self, scenario: Scenario) -> str:
-        """The content hash, in hexadecimal, of a point's scenario and its data files; it names the point in rows."""
-        if any(key.startswith(("population", "network")) for key in self.keys):  # other data files than the base's
+        """The content hash, in hexadecimal, of a point's scenario and data files. Rows name the point by this hash."""
+        if any(key.startswith(("population", "network")) for key in self.keys):  # data files may differ from the base's
             return Replicate(scenario, data_dir=self.data_dir).identity
         return scenario.content_hash(self.checksums)
 
@@ -144,45 +144,43 @@ class SweepPlan:
         return points
 
     def asks_for(self, point: str, replicate: int) -> bool:
-        """Whether this sweep has a point with this identity (its first 16 digits), and a replicate with this index."""
+        """Whether this sweep has a replicate with this index, at a point with this identity (its first 16 digits)."""
         return replicate < self.replicates and point in self.identified
 
     @cached_property
     def packages(self) -> dict[str, str]:
-        """The plug-ins that some point uses: their versions by name."""
+        """The versions of all plug-ins that some point uses, by the package's name."""
         return {name: version for scenario in self.examples() for name, version in scenario.packages.items()}
 
     def examples(self) -> Iterator[Scenario]:
-        """Scenarios of a few points: each value of each axis occurs, with the first value of every other axis."""
+        """Scenarios of a few points. Each value of each axis occurs, with the first value of every other axis."""
         return (self.scenario(point) for point in self._examples())
 
     def _examples(self) -> Iterator[Point]:
-        """The first point, and then, for each other value of each axis, the first point with that value."""
+        """The first point; then, for each other value of each axis, the first point with this value."""
         yield self.point((0,) * len(self.axes))
         for index, axis in enumerate(self.axes):
             for step in range(1, len(axis.steps)):
                 yield self.point(tuple(step if i == index else 0 for i in range(len(self.axes))))
 
     def check(self) -> None:
-        """Raise an InputError if a value along an axis is not valid, or axes set two keys that exclude each other."""
+        """Raise an InputError if a value along an axis is invalid, or if axes set two keys that exclude each other."""
         for point in self._examples():
             check_either(point.settings.items(), option="")
             self.scenario(point)
 
     def own_data(self) -> list[Replicate]:
-        """Replicate 0 of one scenario for each population of the sweep that is read from files of the person who runs
-        it. With them, these files can be checked before the sweep runs. Populations that are generated or public are
-        left out, since they need no such check.
+        """Replicate 0 of one scenario for each population that is read from own files of the person who runs the sweep.
+        A caller can check these files before the sweep runs. Generated and public populations need no such check.
         """
         own = {s.population.model_dump_json(): s for s in self.examples() if s.population.own}
         return [Replicate(scenario, data_dir=self.data_dir) for scenario in own.values()]
 
     @property
     def sweep_identity(self) -> str:
-        """The identity of the results: a hash of the base scenario, the swept keys and the data files; for a run
-        without axes, its scenario's hash.
-
-        Values along the axes are left out, so that a sweep with more values extends the same results.
+        """The identity of the results: a hash of the base scenario, the swept keys and the data files. Without axes it
+        is the scenario's hash. Values along the axes are left out. So a sweep with more values extends the same
+        results.
         """
         if not self.axes:
             return self.identity(self.base)
@@ -198,8 +196,8 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path |
     """Read a sweep file; `overrides` are "dotted.key=value" of the base scenario, or replicates=N.
 
     Args:
-        path: path of a file, or the name of a shipped sweep, such as privacy-utility. The sweep's base scenario is a
-            file beside it, or the name of a shipped scenario.
+        path: path of a file, or the name of a shipped sweep, such as privacy-utility. The base scenario is a file
+        beside it, or the name of a shipped scenario.
 
     Raises:
         InputError: one line that names the file or key, the value and what is allowed.
@@ -217,13 +215,13 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path |
 
 
 def _load_base(path: Path, file: SweepFile, changes: Sequence[tuple[str, Any]]) -> Scenario:
-    """The base scenario of the sweep file at `path`, with the file's settings and then `changes`, keys and values.
+    """The base scenario of the sweep file at `path`. The file's settings change it first, then `changes`, keys with
+    values.
 
     Raises:
         InputError: the base scenario cannot be read, or is not valid with these settings.
     """
-    # the base scenario, changed by the file and then by --set; finally the number of replicates, from --set or else
-    # from the file
+    # the file changes the base scenario, then --set does; last comes the number of replicates
     replicates = next((value for key, value in reversed(changes) if key == "replicates"), file.replicates)
     base_file = find_scenario(file.base, folder=path.parent)
     tree = load_scenario(base_file).model_dump(mode="json")
@@ -253,7 +251,7 @@ def make_plan(
     data_dir: Path | None = None,
     where: str = "sweep",
 ) -> SweepPlan:
-    """The plan of a sweep, checked: each value along its axes must be valid, and each key swept once.
+    """The plan of a sweep, checked: each value along an axis must be valid, and each key may be swept once.
 
     Args:
         name: name of the results. replicates: number of replicates of each point. plots: figures. data_dir: directory
@@ -277,7 +275,7 @@ def make_plan(
 
 
 def _cell(value: Any) -> Any:
-    """A value as a cell of a table: numbers and texts as they are, tables and lists as one line of text."""
+    """A value as a cell of a table. Numbers and texts stay unchanged; tables and lists become one line of text."""
     if isinstance(value, dict):
         rest = ", ".join(f"{key}={_cell(entry)}" for key, entry in value.items() if key != "kind")
         kind = str(value.get("kind", ""))

@@ -1,8 +1,8 @@
-"""The trials of a search. Optuna chooses them and keeps them in a journal, from which a stopped search goes on.
+"""The trials of a search. Optuna chooses trials and keeps them in a journal; a stopped search goes on from the journal.
 
-A trial is one setting that the search tries. A sampler chooses trial number t from the results of all earlier batches
-and from the settings of earlier trials of its own batch. The sampler's seed is derived from the scenario's seed and
-from t. So the choice does not depend on the number of workers, on the order in which results come, or on interruptions.
+A trial is one setting that the search tries. A sampler chooses trial t from the results of all earlier batches, and
+from earlier settings in the batch of t. The sampler's seed is derived from the scenario's seed and t. So the choice
+does not depend on the number of workers, on the order of results, or on interruptions.
 """
 
 import hashlib
@@ -24,11 +24,9 @@ if TYPE_CHECKING:
 
 JOURNAL = "trials.journal"
 FIRST = 10
-"""Number of trials that are drawn at random, before the sampler learns from results."""
+"""Number of first trials that are drawn at random. The sampler then learns from results."""
 _AGAIN, _AT_RANDOM = 12, 24
-"""A trial's settings are drawn until they are new: first up to 12 times by the sampler, then at random, up to 24 times
-in all.
-"""
+"""A trial's settings are drawn again until they are new. The sampler makes draws 1 to 12; draws 13 to 24 are random."""
 State = Literal["running", "finished", "stopped", "failed"]
 _IN_OPTUNA: dict[State, str] = {"running": "RUNNING", "finished": "COMPLETE", "stopped": "PRUNED", "failed": "FAIL"}
 """The name of each state in Optuna's `TrialState`."""
@@ -38,11 +36,10 @@ _IN_OPTUNA: dict[State, str] = {"running": "RUNNING", "finished": "COMPLETE", "s
 class Trial:
     """One setting that was chosen.
 
-    number: from 0, in the order of choice. state: "stopped" if it was hopeless before its last replicate, "failed" if
-    it cannot be run. loss: the number that the search minimises, computed from the trial's replicates. violation: by
-    how much the replicates miss the goal's condition; 0 or less if they meet it. Loss and violation are None while the
-    trial runs or if it failed. replicates: number of replicates from which loss and violation were computed; 0 if they
-    are None.
+    number: from 0, in the order of choice. state: "stopped" if the trial was hopeless before the last replicate,
+    "failed" if it cannot be run. loss: the number that the search minimises. violation: by how much the replicates miss
+    the goal's condition; at most 0 if the condition is met. Loss and violation are None while the trial runs or if it
+    failed. replicates: number of replicates from which loss and violation were computed; 0 if there are no such values.
     """
 
     number: int
@@ -54,7 +51,7 @@ class Trial:
 
 
 class Trials:
-    """The trials of one search. `path`: the path of the journal; None: the trials are kept in memory only."""
+    """The trials of one search. path: the path of the journal; None: the trials are kept in memory only."""
 
     def __init__(self, space: Space, seed: int, path: Path | None = None) -> None:
         try:
@@ -72,13 +69,13 @@ class Trials:
             raise InputError(f"{path}: damaged ({error})") from None
 
     def begin(self, number: int) -> Trial:
-        """The trial with this number; if there is none yet, its settings are chosen, and the trial is noted as running.
+        """The trial with this number. A new trial gets settings and is noted as running.
 
         number: at most the number of the next trial.
         """
         if number < len(self.all):
             return self.all[number]
-        first = number - number % self._space.batch  # results of this trial's own batch are not looked at
+        first = number - number % self._space.batch  # the choice ignores results of the trial's own batch
         before = [*self.all[:first], *(Trial(running.number, running.settings) for running in self.all[first:])]
         trial = Trial(number, self._choose(number, before))
         self._study.add_trial(self._frozen(trial))
@@ -99,11 +96,10 @@ class Trials:
         self.all[trial.number] = trial
 
     def _choose(self, number: int, before: Sequence[Trial]) -> Settings:
-        """The settings of a new trial: the first of up to 24 draws that no earlier trial has; if none of the draws is
-        new, the last one.
+        """The settings of a new trial: the first of up to 24 draws that no earlier trial has, else the last draw.
 
         Args:
-            number: the trial's number, from 0. before: the earlier trials; those of the same batch are without results.
+            number: the trial's number, from 0. before: the earlier trials; trials of the same batch have no results.
         """
         tried = {_key(trial.settings) for trial in before}
         for attempt in range(_AT_RANDOM):
@@ -113,13 +109,12 @@ class Trials:
         return settings
 
     def _drawn(self, number: int, attempt: int, before: Sequence[Trial]) -> Settings:
-        """One draw of settings for a trial. The sampler draws them given the results of the trials `before`; for the
-        first ten trials, and from the thirteenth draw for one trial on, they are drawn at random instead. The same
-        arguments give the same draw.
+        """One draw of settings for a trial. The sampler draws, given the results of the trials `before`. Draws are
+        random instead for the first ten trials, and after twelve draws for one trial. Equal arguments give equal draws.
 
         Args:
-            number: the trial's number, from 0. attempt: how many draws for this trial came before, all of settings that
-            were tried already; it changes the random numbers. before: the earlier trials.
+            number: the trial's number, from 0. attempt: number of earlier draws for this trial; it changes the random
+            numbers. before: the earlier trials.
         """
         import optuna
 
@@ -140,9 +135,8 @@ class Trials:
         return self._settings(drawn.params)
 
     def _frozen(self, trial: Trial) -> "FrozenTrial":
-        """A trial (one setting that a search tries) in the form that Optuna stores. Its loss, the number that the
-        search minimises, becomes an intermediate value; if all replicates ran, it is also the trial's value. Its
-        violation, by how much the goal's condition is missed, becomes a constraint.
+        """A trial in the form that Optuna stores. The loss becomes an intermediate value; if all replicates ran, it is
+        also the trial's value. The violation of the goal's condition becomes a constraint.
         """
         from optuna.trial import TrialState, create_trial
 
@@ -161,7 +155,7 @@ class Trials:
         )
 
     def _trial(self, frozen: "FrozenTrial") -> Trial:
-        """A trial read from Optuna's `FrozenTrial`; without a result if it was still running or has failed."""
+        """A trial read from Optuna's `FrozenTrial`. A trial that was still running or has failed has no result."""
         settings = self._settings(frozen.params)
         state: State = next((own for own, name in _IN_OPTUNA.items() if name == frozen.state.name), "running")
         if state in ("running", "failed"):
@@ -175,7 +169,7 @@ class Trials:
 
 
 def _journal(path: Path) -> "BaseStorage":
-    """Optuna's journal in a file; a line that a killed run left half written is cut off."""
+    """Optuna's journal in a file. A line that a killed run left half written is cut off."""
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
@@ -193,7 +187,9 @@ def _journal(path: Path) -> "BaseStorage":
 
 
 def _distribution(dimension: Dimension) -> "BaseDistribution":
-    """The distribution from which Optuna draws a dimension: for a list of numbers, their index in ascending order."""
+    """The distribution from which Optuna draws a dimension. For a list of numbers, it draws an index in ascending
+    order.
+    """
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     values, low, high = dimension.values, dimension.low, dimension.high
@@ -205,16 +201,14 @@ def _distribution(dimension: Dimension) -> "BaseDistribution":
 
 
 def _ordered(dimension: Dimension) -> bool:
-    """Whether a dimension is a list of numbers alone, which the sampler may interpolate."""
+    """Whether a dimension is a list of numbers alone. The sampler may interpolate such a list."""
     return bool(dimension.values) and all(
         isinstance(value, int | float) and not isinstance(value, bool) for value in dimension.values
     )
 
 
 def _value(dimension: Dimension, drawn: Any) -> Any:
-    """A dimension's value for a draw of Optuna. In a continuous range, it is rounded to the six digits that tables
-    show.
-    """
+    """A dimension's value for a draw of Optuna. A continuous value is rounded to the six digits that tables show."""
     if dimension.values:
         return sorted(dimension.values)[drawn] if _ordered(dimension) else drawn
     return drawn if dimension.whole else min(max(float(f"{drawn:.6g}"), dimension.low), dimension.high)

@@ -1,5 +1,5 @@
-"""Runs a search. It runs the replicates that are not on disk, measures the best setting on fresh replicates, and writes
-the outcome.
+"""Runs a search, and writes the outcome. A trial is one setting that the search tries; replicates on disk are not run
+again. At last, the best setting is run on fresh replicates.
 """
 
 import json
@@ -27,7 +27,7 @@ Report = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Tuned:
-    """A finished search: its directory, trials, the best setting, the files that were written."""
+    """A finished search: the directory, the trials, the best setting, and the files that were written."""
 
     directory: Path
     trials: tuple[Trial, ...]
@@ -40,7 +40,7 @@ def make_tuning(
 ) -> Tuning:
     """The search of a scenario's settings for a goal, checked.
 
-    If the goal has a largest ε and the noise is not searched, the noise is calibrated to that ε where possible.
+    If the goal has a largest ε and the noise is not searched, the noise is calibrated to this ε where possible.
 
     Args:
         space: the keys that are varied, with their values; None: the usual keys. look: at which data the choice may
@@ -76,19 +76,17 @@ def tune(
     work: Perform | None = None,
 ) -> Tuned:
     """Run the trials of a search that are not on disk, and write its outcome. A later call with more trials extends the
-    search. The result has the directory, the trials, the best setting and the files that were written. This result is
-    the same for any number of workers and after any interruption.
+    search. The result is the same for any number of workers and after any interruption.
 
     Args:
         tuning: the search. trials: number of trials. out: results directory; None: a directory named after the
-        scenario.
-        executor: runs the tasks; default: this process. report: called with the numbers of ended and of wanted trials.
-        work: takes a batch of tasks and returns a result for each; default: a function that runs each task and returns
-        its row. In a search that looks at released labels, the row also has an accuracy estimated from them.
+        scenario. executor: runs the tasks; default: this process. report: called with the numbers of ended and of
+        wanted trials. work: runs a batch of tasks and returns a result for each. By default, a result is the task's
+        row. In a search that looks at released labels, the row also has an accuracy estimated from these labels.
 
     Raises:
-        InputError: no setting that was tried meets the goal; the message gives the setting that comes nearest, and rows
-        and tables are kept. Or no trial could be run, or the search is a curator's.
+        InputError: no setting that was tried meets the goal. The message gives the nearest setting; rows and tables are
+        kept. Or no trial could be run, or the search is a curator's.
     """
     if tuning.look == "curator":
         raise InputError("tune: a curator's choice is a private selection; call tune_privately")
@@ -105,11 +103,11 @@ def tune(
         store, journal = session.store, directory / JOURNAL
         if not store.stored:
             tuning.write_manifest(directory, identity)
-            # if no replicate of a search could be run, its journal is deleted
+            # delete the journal if no replicate could be run
             stop.push(lambda *_: None if store.stored else journal.unlink(missing_ok=True))
         runs, study = TrialRuns(tuning, session, work), Trials(tuning.space, tuning.base.seed, journal)
         ended = _run_trials(runs, study, trials, report=note)
-        # measure the best setting on further replicates, and write everything in the order of the trials
+        # measure the best setting on fresh replicates; write all rows in the order of the trials
         best = _confirmed(tuning, runs, ended)
         tuning.write_manifest(directory, identity, axes=_axes(tuning.space, ended))
         store.finish(lambda row: min(row[TRIAL], len(ended)), lambda row: row[TRIAL] < len(ended))
@@ -121,11 +119,7 @@ def tune(
 
 
 def _run_trials(runs: TrialRuns, study: Trials, wanted: int, *, report: Report) -> list[Trial]:
-    """Run the trials of a search, chosen in batches and run replicate by replicate, and return them.
-
-    Args:
-        runs: runs the trials' replicates. study: chooses the trials. wanted: number of trials. report: called with the
-        numbers of ended and of wanted trials.
+    """Run the trials of a search in batches, replicate by replicate, and return the trials.
 
     Raises:
         InputError: no trial could be run.
@@ -143,7 +137,7 @@ def _run_trials(runs: TrialRuns, study: Trials, wanted: int, *, report: Report) 
 
 
 def _axes(space: Space, trials: list[Trial]) -> list[dict[str, Any]]:
-    """The searched keys as the axes of a sweep, each with the values that trials have."""
+    """The searched keys as the axes of a sweep, each with the values of the trials."""
     axes: list[dict[str, Any]] = []
     for key in space.keys:
         # each value once: numbers in ascending order, then texts
@@ -154,23 +148,17 @@ def _axes(space: Space, trials: list[Trial]) -> list[dict[str, Any]]:
 
 
 def perform_judged(batch: Batch) -> list[Done]:
-    """Runs tasks one after another and returns a result for each, a row or an error. Each row has, besides the usual
-    columns, an estimate of the accuracy (`validated`) and the ends of its interval (`validated_lower`,
-    `validated_upper`), made without true labels: the model learns from two thirds of the released noisy labels and is
-    judged by the other third.
+    """Runs tasks one after another and returns a row or an error for each. A row also has an estimate of the accuracy
+    (`validated`) and the ends of its interval (`validated_lower`, `validated_upper`). The estimate uses no true labels:
+    a model learns from two thirds of the released noisy labels, and the other third judges the model.
     """
     return [attempt(task, lambda task: row_judged(task.case)) for task in batch]
 
 
 def _confirmed(tuning: Tuning, runs: TrialRuns, ended: list[Trial]) -> BestSetting | None:
-    """The best trial that can also be run in fresh replicates, at which the search did not look. Its ε must stay within
-    the goal's largest ε in all replicates. None if there is no such trial. The goal's condition on accuracy is not
-    checked again. The result has the trial, its mean score in the search, its fresh rows, and its largest ε over all
-    replicates.
-
-    Args:
-        tuning: the search. runs: reads or runs the replicates of trials. ended: the trials of the search, all of which
-        have ended.
+    """The best trial that can also be run in fresh replicates, at which the search did not look; None: there is no such
+    trial. The trial's ε must stay within the goal's largest ε in all replicates. The goal's condition on accuracy is
+    not checked again.
     """
     count = tuning.searched
     for trial in best(ended):
@@ -186,10 +174,8 @@ def _confirmed(tuning: Tuning, runs: TrialRuns, ended: list[Trial]) -> BestSetti
 
 
 def _figures(tuning: Tuning, runs: TrialRuns, trial: Trial) -> Measured | None:
-    """Mean score and largest ε of a trial over the replicates that the search looked at; None if it looked at none.
-
-    Args:
-        tuning: the search, whose goal defines the score. runs: has the rows of all trials. trial: the trial.
+    """Mean score and largest ε of a trial over the replicates that the search looked at; None: it looked at no
+    replicate.
     """
     replicates = [tuning.goal.measured(row) for row in runs.rows(trial, range(trial.replicates))]
     if not replicates:
@@ -198,11 +184,8 @@ def _figures(tuning: Tuning, runs: TrialRuns, trial: Trial) -> Measured | None:
 
 
 def _missed(tuning: Tuning, runs: TrialRuns, ended: list[Trial]) -> str:
-    """An error's message if no trial meets the goal, without its leading dashes: the goal, the nearest ε or accuracy,
-    and the settings of its trial.
-
-    Args:
-        tuning: the search. runs: has the rows of all trials. ended: the trials, at least one of them with results.
+    """An error's message if no trial meets the goal, without leading dashes. The message states the goal, the nearest ε
+    or accuracy, and the settings that reach it. At least one trial in `ended` has results.
     """
     goal, close = tuning.goal, [*best(ended), *nearest(ended)][0]
     rows = runs.rows(close, range(tuning.searched + tuning.base.replicates))

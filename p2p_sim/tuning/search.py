@@ -1,4 +1,4 @@
-"""The loop of a search: choose a batch of trials (settings), measure them replicate by replicate, note the results."""
+"""The loop of a search: choose a batch of trials (settings), run replicates step by step, note the results."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -12,9 +12,9 @@ from p2p_sim.tuning.search_space import Space
 ByReplicate = dict[int, Measured | None]
 """Measured replicates of a setting, by index; None: the replicate could not be run."""
 Measure = Callable[[Sequence[Trial], range], Mapping[int, ByReplicate]]
-"""A function that measures some replicates of some trials, and returns them by the trial's number."""
+"""A function that measures some replicates of some trials. The results come by the trial's number."""
 FIRST_LOOK, ENOUGH = 2, 5
-"""The fewest replicates before a trial may be stopped, and the fewest earlier trials to compare it with."""
+"""The fewest replicates before a trial may be stopped, and the fewest earlier trials for a comparison."""
 
 
 @dataclass
@@ -22,9 +22,8 @@ class Search:
     """A search; `run` goes on from the trials that are already there.
 
     space: the settings that may be tried. goal: the goal by which trials are compared. replicates: number of replicates
-    of each trial. trials: the trials chosen so far. measure: a function that runs replicates of trials. early: whether
-    hopeless trials are stopped. report: a function that is called with two numbers: how many trials have ended, and how
-    many are wanted.
+    of each trial. trials: the trials chosen so far. measure: runs replicates of trials. early: whether hopeless trials
+    are stopped. report: called with two numbers: how many trials have ended, and how many are wanted.
     """
 
     space: Space
@@ -37,7 +36,7 @@ class Search:
     _measured: dict[int, list[Measured]] = field(default_factory=dict, init=False)
 
     def run(self, wanted: int) -> list[Trial]:
-        """Run trials until there are `wanted`, and return them; fewer if the space has fewer settings."""
+        """Run trials until there are `wanted`, and return all; a space with fewer settings gives fewer trials."""
         wanted = int(min(wanted, self.space.size))
         for first in range(0, wanted, self.space.batch):
             self.report(first, wanted)
@@ -50,8 +49,8 @@ class Search:
 
     @property
     def rungs(self) -> list[range]:
-        """The steps in which a trial's replicates are run: it is judged after all of them or, if hopeless trials are
-        stopped, also after the first 2, 4, 8 and so on.
+        """The steps in which a trial's replicates are run. A trial is judged after the last replicate. If hopeless
+        trials are stopped, it is also judged after the first 2, 4, 8 and so on.
         """
         ends = [FIRST_LOOK if self.early else self.replicates]
         while ends[-1] < self.replicates:
@@ -59,12 +58,12 @@ class Search:
         return [range(low, min(high, self.replicates)) for low, high in pairwise([0, *ends])]
 
     def _ended(self, chosen: Sequence[Trial]) -> list[Trial]:
-        """Run a batch of trials until each has ended, and return them with their results, in their order. A trial ends
-        when all its replicates have run, or when one cannot be run. If hopeless trials are stopped, it also ends if it
-        is hopeless after 2, 4, 8, ... replicates.
+        """Run a batch of trials until each has ended, and return the trials with results, in order. A trial ends when
+        all its replicates have run, or when one cannot be run. If hopeless trials are stopped, a trial may also end
+        after 2, 4, 8 and so on replicates.
 
-        A trial that ended before this search was resumed gets its results again from the rows on disk, since later
-        trials are compared with them.
+        A resumed search reads the results of earlier trials from disk again, since later trials need them for
+        comparison.
         """
         going, ended = list(chosen), list[Trial]()
         first = chosen[0].number
@@ -88,7 +87,7 @@ class Search:
         return sorted(ended, key=lambda trial: trial.number)
 
     def _with_result(self, trial: Trial, state: State) -> Trial:
-        """A trial that has ended, with its loss and violation over the replicates that it has.
+        """A trial that has ended, with loss and violation over the replicates that ran.
 
         state: "finished" if all replicates ran, or "stopped" if the trial was hopeless before its last replicate.
         """
@@ -97,15 +96,15 @@ class Search:
         return replace(trial, state=state, loss=loss, violation=violation, replicates=len(replicates))
 
     def _hopeless(self, replicates: Sequence[Measured], first: int) -> bool:
-        """Whether a trial should be stopped. If the least ε is searched, it is hopeless once its largest ε is at least
-        that of some earlier trial that met the condition on accuracy. If ε is limited, it is hopeless once its ε
-        exceeds the limit, or once its score is worse than the median score of earlier trials. If the trial has run m
-        replicates, only the first m replicates of each earlier trial are used. The median is over those earlier trials
-        that kept within the limit in these m; there must be at least five.
+        """Whether a trial should be stopped. If the least ε is searched, a trial is hopeless once its largest ε is not
+        below the ε of an earlier successful trial. A trial is successful if it met the condition on accuracy. If ε is
+        limited, a trial is hopeless once its ε exceeds the limit, or once its score is worse than the median of earlier
+        trials. Each earlier trial is then judged by as many replicates as this trial has run. Only trials within the
+        limit count, and there must be at least five.
 
         Args:
             replicates: the trial's replicates so far. first: number of the first trial of its batch; only trials before
-            it are looked at.
+            it count.
         """
         loss, count = self.goal.loss(replicates), len(replicates)
         if self.goal.epsilon is None:
@@ -119,13 +118,13 @@ class Search:
 
 
 def is_met(trial: Trial) -> bool:
-    """Whether a trial ran all its replicates and these meet the goal's condition."""
+    """Whether a trial ran all its replicates and meets the goal's condition."""
     return trial.state == "finished" and trial.violation is not None and trial.violation <= 0
 
 
 def best(trials: Sequence[Trial]) -> list[Trial]:
-    """The trials that ran all their replicates and meet the goal's condition on ε or accuracy, the best first: the
-    best mean score (the smallest, if the score is an error) or, if the least ε is searched, the smallest ε.
+    """The trials that ran all their replicates and meet the goal's condition on ε or accuracy, the best first. The best
+    trial has the best mean score or, if the least ε is searched, the smallest ε.
     """
     return sorted(filter(is_met, trials), key=lambda trial: (trial.loss or 0.0, trial.number))
 

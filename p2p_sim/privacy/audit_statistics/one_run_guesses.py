@@ -297,8 +297,8 @@ def curve_of(epsilons: Sequence[float], deltas: Sequence[float]) -> Curve:
 
 
 def gaussian_curve(mu: float) -> Curve:
-    """The trade-off curve g(y) = Φ(Φ⁻¹(y) - μ) of a Gaussian mechanism. The outputs for its two labels lie μ standard
-    deviations apart. `Curve` says what g means.
+    """The trade-off curve g(y) = Φ(Φ⁻¹(y) - μ) of a Gaussian mechanism. The mean outputs for the two labels lie μ
+    standard deviations apart. `Curve` says what g means.
     """
     from scipy.special import ndtr, ndtri
 

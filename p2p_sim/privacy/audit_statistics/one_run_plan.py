@@ -192,8 +192,8 @@ def _event(
 ) -> GuessEvent:
     """The rule that tests δ(ε) by guesses from one attack's scores.
 
-    Its two thresholds maximise Pr[right] - e^ε Pr[wrong] in the pilot run. Label 0 is guessed below the lower
-    threshold, and label 1 from the upper threshold on.
+    Its two thresholds maximise Pr[right] - e^ε Pr[wrong] in the pilot run, unless `exact` is true. Label 0 is guessed
+    below the lower threshold, and label 1 from the upper threshold on.
 
     Args:
         scores: (N,) scores of the pilot's targets, ascending. labels: (N,) the targets' labels, in the same order.

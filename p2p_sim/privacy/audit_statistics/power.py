@@ -7,7 +7,8 @@ that the exact laws do not contain.
 
 Let P and Q be an event's probabilities in the two worlds. Replace P by a Clopper-Pearson lower bound and Q by an upper
 bound. Then P - e^ε Q becomes a lower bound of δ(ε), whatever the mechanism really does. This lower bound fails with at
-most the stated error probability, which is divided among the events.
+most the stated error probability, which is divided among the events. The *δ-test* bounds δ at one ε. The *ε-test*
+bounds ε at one δ.
 """
 
 import math
@@ -97,7 +98,7 @@ class AuditResult:
     proves.
     trials: independent clusters in each of the two worlds. error: probability that a test rejects a sound mechanism.
     expected, expected_epsilon: the lower bounds of δ and ε that are expected if the mechanism is as claimed.
-    detectable: approximately the smallest δ(`epsilon`) of an event of the attack for which the δ-test rejects the
+    detectable: approximately the smallest P - e^ε Q of an event, at ε = `epsilon`, with which the δ-test rejects the
     mechanism.
     basis: how the exact values were computed.
     """
@@ -127,9 +128,7 @@ class AuditResult:
 
 
 class EventPair(NamedTuple):
-    """Two sets of views that are evidence of one label, for the tests of δ and of ε. Both are masks (J,) over the J
-    views.
-    """
+    """Two masks (J,) of the J views that are evidence of one label: for the δ-test and for the ε-test."""
 
     for_delta: NDArray[np.bool_]
     for_epsilon: NDArray[np.bool_]
@@ -183,8 +182,9 @@ class AttackPlan:
         events += [] if pilot is None else [self._pilot_events(pilot)]
         expected = self._bounds(law.probabilities * self.trials, events)
         proved = self._bounds(worlds.astype(np.float64), events)
-        # The least δ that the δ-test detects is the larger of two numbers: the exact δ plus what the bounds lose; and
-        # the least share of hits that proves, without misses, a δ above the exact δ.
+        # `detectable` is the larger of `surplus` and `fewest` / trials. `surplus` is the exact δ plus the expected gap
+        # between δ and its proved lower bound. `fewest` is the least number of hits that, with no misses, proves a δ
+        # above the exact δ.
         surplus = exact.upper + (float(law.deltas(self.epsilon).max()) - expected.delta)
         bound = partial(
             delta_lower, misses=0, trials=self.trials, epsilon=self.epsilon, error=ERROR / (2 * len(events))
@@ -211,9 +211,9 @@ class AttackPlan:
         """For label 0 and for label 1, two events that a pilot run shows to be evidence of this label.
 
         The first event is for the lower bound of δ, the second for the lower bound of ε. The pilot's counts are
-        smoothed first: some trials are added that come out exactly as expected. The number of added trials is the
-        smaller of J/2 and a tenth of the pilot's trials. The events should prove approximately the largest bounds if
-        the views come as often as the smoothed counts say.
+        smoothed first: for each label, some trials are added that come out exactly as expected. The number of added
+        trials is the smaller of J/2 and a tenth of the label's trials in the pilot. The events should prove
+        approximately the largest bounds if the views come as often as the smoothed counts say.
 
         Args:
             pilot: (2, J) how often each of J views came in the pilot, for the target's label 0 and 1.

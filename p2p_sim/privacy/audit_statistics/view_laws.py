@@ -2,8 +2,8 @@
 
 A *view* is one possible outcome of all that the observer sees. Views are numbered, and the number of a view is its
 *cell*. The *target* is the user whose label is to stay private. A view's probability is `weight * a` if the target's
-noisy bit is 0, and `weight * b` if it is 1. The weight does not depend on labels. So the ratio of a to b decides which
-views are evidence, even if the weight is nearly zero.
+noisy bit is 0, and `weight * b` if it is 1. The weight does not depend on her label. So the ratio of a to b decides
+which views are evidence, even if the weight is nearly zero.
 
 **The target's submission, separate from the others'.** Let t users submit, and let k of these submit a 1. Every
 assignment of the submissions to users is equally likely. So the law of (t, k) determines the law of the *split view*

@@ -5,8 +5,8 @@ This file needs Python 3.11 and nothing else. The exit status is 0 if the claim 
 is 2 if the file cannot be read or no file is named. A certificate that would take more than minutes is refused.
 
 The claim. A cluster has n users, each with a binary label. Each user draws one noisy label, which differs from her
-label with probability α. In each of R rounds, each user acts with probability θ. Then she fetches the noisy label of a
-member, drawn uniformly from the n, and passes the noisy label to the learner. The target is the user whose label is
+label with probability α. In each of R rounds, each user acts with probability θ. If she acts, she fetches the noisy
+label of a member, drawn uniformly from the n, and passes it to the learner. The target is the user whose label is
 protected. Let t be the number of labels that reach the learner, and k the number of ones among these t labels. Let m be
 the number of users besides the target who hold 1. Let X be the number of users besides the target with the noisy label
 1, so X = Bin(m, 1-α) + Bin(n-1-m, α). Given t ~ Bin(Rn, θ), let
@@ -167,7 +167,7 @@ class Proof:
         """Lower bounds of the laws A and B of k, the number of ones among t submitted labels, for the target's noisy
         label 0 and 1.
 
-        A(k) = Σ_x Pr[X = x] Bin(k; t, x/n). In B, x+1 stands in place of x. X is the number of noisy ones among the
+        A(k) = Σ_x Pr[X = x] Bin(k; t, x/n). B has (x+1)/n in place of x/n. X is the number of noisy ones among the
         other users. start, noisy: the law of X, see `Law`. sources: n, the number of users whose labels can be
         submitted.
         """

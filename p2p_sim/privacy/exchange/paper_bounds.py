@@ -23,14 +23,14 @@ _THEOREM3_DELTA = Condition("theorem-3-delta", "it needs δ ≥ 1/s²")
 def lemma9_stated(
     cluster_size: int, flip_prob: float, sampling_rate: float, delta: float, situation: Situation = IDEAL
 ) -> Stated:
-    """The ε that Lemma 9 of the clustering paper states for the learner in one cluster, or the first of the lemma's
-    conditions that fails.
+    """The ε that Lemma 9 of the clustering paper states for the learner in one cluster, or the lemma's first failed
+    condition.
 
-    With s users, δ fixes ξ through δ = exp(-αξ² / (4(α + 1/s)(1-α))), and ε = θ ln(e + 3/(sα)) + √θ ξ ln(1 + 3/√(sα)).
+    For s users, δ = exp(-αξ² / (4(α + 1/s)(1-α))) fixes ξ. Then ε = θ ln(e + 3/(sα)) + √θ ξ ln(1 + 3/√(sα)).
     Conditions: 0 < δ < 1, s ≥ 2/α and ξ ≤ 3α√(θs(1-α)).
 
-    The lemma's proof treats the cluster's share of positive noisy labels and the number of submissions as fixed; no
-    counter-example to the statement itself is known for parameters that meet its conditions.
+    The lemma's proof treats the cluster's share of positive noisy labels and the number of submissions as fixed. No
+    counter-example to the lemma is known for parameters that meet its conditions.
 
     Args:
         cluster_size: s. flip_prob: α. sampling_rate: θ. delta: δ. situation: what else decides whether the lemma
@@ -57,11 +57,8 @@ def lemma9_stated(
 
 @plain_arguments
 def lemma9_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, delta: float) -> float | None:
-    """The ε at δ that Lemma 9 of the clustering paper states for the learner in one cluster of s users, or None if a
-    condition of the lemma fails.
-
-    δ fixes ξ through δ = exp(-αξ² / (4(α + 1/s)(1-α))), and ε = θ ln(e + 3/(sα)) + √θ ξ ln(1 + 3/√(sα)). Conditions:
-    0 < δ < 1, s ≥ 2/α and ξ ≤ 3α√(θs(1-α)).
+    """The ε at δ that Lemma 9 of the clustering paper states for the learner in one cluster, with the formula and
+    conditions of `lemma9_stated`; None: a condition fails.
 
     Args:
         cluster_size: s. flip_prob: α. sampling_rate: θ. delta: δ.
@@ -83,10 +80,10 @@ class Theorem3:
 
 @plain_arguments
 def theorem3(cluster_size: int, sampling_rate: float) -> Theorem3 | None:
-    """Theorem 3 of the clustering paper for clusters of s users, with the constants of its proof; None if its α would
-    exceed 1/2, or if s = 1.
+    """Theorem 3 of the clustering paper for clusters of s users, with the constants of its proof. None: α would exceed
+    1/2, or s = 1.
 
-    α = 4√2 ln s / √(θs), δ = 1/s² and, by line (32) of the proof, ε = θ + 3θ^1.5/(e √(s ln s)) + 3 (2θ)^0.75 / s^0.25.
+    α = 4√2 ln s / √(θs) and δ = 1/s². By line (32) of the proof, ε = θ + 3θ^1.5/(e √(s ln s)) + 3 (2θ)^0.75 / s^0.25.
 
     >>> theorem3(10_000, 1.0) is None
     True
@@ -104,11 +101,11 @@ def theorem3(cluster_size: int, sampling_rate: float) -> Theorem3 | None:
 def theorem3_stated(
     cluster_size: int, flip_prob: float, sampling_rate: float, delta: float, situation: Situation = IDEAL
 ) -> Stated:
-    """The ε that Theorem 3 of the clustering paper states if the smallest cluster has s users, or the first of the
-    theorem's conditions that fails.
+    """The ε of Theorem 3 of the clustering paper if the smallest cluster has s users, or the theorem's first failed
+    condition.
 
     The theorem fixes α = 4√2 ln s / √(θs), at most 1/2, and δ = 1/s². It applies if the given α and δ are at least as
-    large as these two values.
+    large.
 
     Args:
         cluster_size: s. flip_prob: α. sampling_rate: θ. delta: δ. situation: what else decides whether the theorem

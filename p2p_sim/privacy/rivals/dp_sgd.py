@@ -2,28 +2,29 @@
 
 A step releases S + b g + σC·N(0, I), with clipping norm C and noise multiplier σ. S is the sum of the other users'
 clipped gradients in the batch. The target is in the batch with probability q; then b = 1, else b = 0. Her clipped
-gradient is g in one world and is replaced by g' in the other, where |g| ≤ C and |g'| ≤ C. Replacing a record costs up
-to twice as much as adding one.
+gradient is g in one world and g' in the other, where |g| ≤ C and |g'| ≤ C. Replacing a record costs up to twice as much
+as adding one.
 
-**Dominating pair** of one step, in units of C: P = (1-q) N(0, σ²) + q N(1, σ²), and Q is its mirror image. *Proof.* By
-joint convexity S may be taken as given, and subtracted. Let N(g) be the Gaussian law with mean g and variance σ². For
-γ ≥ 1 the hockey-stick divergence HS_γ of (1-q) N(0) + q N(g) from (1-q) N(0) + q N(g') is
-q ∫ [N(g) - w N(0) - γ N(g')]₊ with w = (γ-1)(1-q)/q ≥ 0. Written as an expectation under N(g), it is
-q E h(w e^X + γ e^Y). Here h(s) = [1-s]₊ is convex. X and Y are the logarithms of the density ratios N(0)/N(g) and
-N(g')/N(g). They are jointly Gaussian, Var X = |g|²/σ² ≤ 1/σ², Var Y = |g-g'|²/σ² ≤ 4/σ², and E e^X = E e^Y = 1. The
-divergence grows
+**Dominating pair.** In units of C, the pair P = (1-q) N(0, σ²) + q N(1, σ²) and its mirror image Q dominate one step.
 
-1. if independent Gaussian parts of mean -variance/2 are added to X and Y until both variances reach these bounds
-   (E e^part = 1; Jensen);
-2. if Cov(X, Y) then grows, since ∂²/∂x∂y h(w e^x + γ e^y) = w γ e^(x+y) h'' ≥ 0 (Slepian, Price). The covariance is at
-   most 2/σ². It has this value if g = 1 and g' = -1 on a line.
+*Proof.* By joint convexity S may be taken as given, and subtracted. N(g) is the Gaussian law with mean g and variance
+σ². Let γ ≥ 1 and w = (γ-1)(1-q)/q ≥ 0. We compare (1-q) N(0) + q N(g) with (1-q) N(0) + q N(g'). Their hockey-stick
+divergence HS_γ is q ∫ [N(g) - w N(0) - γ N(g')]₊. As an expectation under N(g), it is q E h(w e^X + γ e^Y). Here h(s) =
+[1-s]₊ is convex. X and Y are the logarithms of the density ratios N(0)/N(g) and N(g')/N(g). X and Y are jointly
+Gaussian. Var X = |g|²/σ² ≤ 1/σ², Var Y = |g-g'|²/σ² ≤ 4/σ², and E e^X = E e^Y = 1. Two changes increase the divergence:
 
-For γ < 1 exchange the roles of g and g', because the pair is its own mirror image. ∎ A pair that dominates every step,
-whatever came before the step, composes adaptively (Zhu, Dong and Wang 2022, Theorem 10). The library dp-accounting uses
-the same pair for neighbours by replacement (REPLACE_ONE).
+1. Add independent Gaussian parts of mean -variance/2 to X and Y, until both variances reach these bounds. (E e^part =
+   1; Jensen.)
+2. Then increase Cov(X, Y). (∂²/∂x∂y h(w e^x + γ e^y) = w γ e^(x+y) h'' ≥ 0; Slepian, Price.) The covariance is at most
+   2/σ². On a line, g = 1 and g' = -1 reach this value.
 
-No smaller bound than |g - g'| ≤ 2C holds for the clipped gradients (p - e_y)⊗x of logistic regression: with two classes
-g and g' point in opposite directions, and before clipping both may be longer than C.
+For γ < 1 exchange the roles of g and g', because the pair is its own mirror image. ∎
+
+A pair composes adaptively if it dominates every step, whatever came before (Zhu, Dong and Wang 2022, Theorem 10). The
+library dp-accounting uses the same pair for neighbours by replacement (REPLACE_ONE).
+
+For the clipped gradients (p - e_y)⊗x of logistic regression, no bound below |g - g'| ≤ 2C holds. With two classes g and
+g' point in opposite directions, and before clipping both may be longer than C.
 """
 
 import math
@@ -60,7 +61,8 @@ PROJECTED_CONDITIONS = (
     Condition("public-rows-apart", "the public rows of a step are drawn independently of its batch"),
 )
 _ROUNDING = 1e-15
-"""Allowed rounding error of δ for each step: over ten times the largest difference seen from the closed form at q = 1.
+"""Allowed rounding error of δ for each step. At q = 1 δ has a closed form; the largest error seen there was over ten
+times smaller.
 """
 LARGEST_STEPS = 1_000_000
 SMALLEST_NOISE, LARGEST_NOISE = 0.05, 1e6
@@ -94,13 +96,11 @@ class DpSgd(Accountant):
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ at which ε is computed: 1e-14 times the number of steps; a smaller δ would be lost in
-        rounding.
-        """
+        """The smallest δ at which ε is computed: 1e-14 times the number of steps. Rounding would hide a smaller δ."""
         return 10.0 * _ROUNDING * self.steps
 
     def delta(self, epsilon: float) -> Bracket:
-        """Upper bound of δ(ε), ε at least 0, plus 1e-15 for the rounding of each step; the lower bound is 0."""
+        """Upper bound of δ(ε) for ε at least 0, with 1e-15 for the rounding of each step. The lower bound is 0."""
         check_epsilon(epsilon)
         try:
             upper = float(_composed(self).get_delta_for_epsilon(epsilon)) + _ROUNDING * self.steps
@@ -109,8 +109,8 @@ class DpSgd(Accountant):
         return Bracket(0.0, min(1.0, upper))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Bounds of ε at δ against the learner. The upper bound is infinite if the noise is too small; the lower bound
-        is 0.
+        """Bounds of ε at δ against the learner. The lower bound is 0. The upper bound is infinite if the noise is too
+        small.
 
         Raises:
             ValueError: δ is outside (0, 1), or below 1e-14 times the number of steps, where rounding hides it.
@@ -134,9 +134,9 @@ class DpSgd(Accountant):
 class ProjectedSteps(DpSgd):
     """Accountant of LabelDP-Pro: the steps of `DpSgd`, each projected on a set made of features and earlier steps.
 
-    If the set does not depend on who is in the batch, the projection is a post-processing, so that δ(ε) is that of
-    `DpSgd`. A set made of the batch's own rows would reveal the batch. For a user who is known to be in the batch, a
-    step is the Gaussian mechanism without subsampling.
+    If the set does not depend on who is in the batch, the projection is a post-processing. The δ(ε) of `DpSgd` then
+    holds. A set made of the batch's own rows would reveal the batch. For a user who is known to be in the batch, a step
+    is the Gaussian mechanism without subsampling.
     """
 
     conditions = PROJECTED_CONDITIONS
@@ -145,9 +145,9 @@ class ProjectedSteps(DpSgd):
 @plain_arguments
 @lru_cache(maxsize=128)
 def calibrate_noise(epsilon: float, delta: float, sampling_rate: float, steps: int) -> float:
-    """The smallest noise multiplier σ, of three significant digits and at least 0.05, with which noisy gradient steps
-    (`DpSgd`) are certified for (ε, δ) against the learner. If σ is just below a power of 4, the result may be this
-    power, with all its digits.
+    """The smallest noise multiplier σ with which noisy gradient steps (`DpSgd`) are certified for (ε, δ) against the
+    learner. σ has three significant digits and is at least 0.05. Just below a power of 4, the result may be this power,
+    with all digits.
 
     Args:
         epsilon: the target ε, above 0. delta: the target δ in (0, 1), at least 1e-14 times the number of steps.
@@ -170,7 +170,7 @@ def calibrate_noise(epsilon: float, delta: float, sampling_rate: float, steps: i
         if high == LARGEST_NOISE:
             raise ValueError(f"epsilon = {epsilon}: needs a noise multiplier above {LARGEST_NOISE:g}")
         high = min(4.0 * high, LARGEST_NOISE)
-    # downwards to a multiplier that is not enough, so that the least lies between the two
+    # downwards to a multiplier that is not enough; the least that is enough lies between the two
     low = max(high / 4.0, SMALLEST_NOISE)
     while certified(low):
         if low == SMALLEST_NOISE:
@@ -188,15 +188,12 @@ def _check_schedule(sampling_rate: float, steps: int) -> None:
 
 @lru_cache(maxsize=32)
 def _composed(steps: DpSgd) -> Any:
-    """The distribution of the privacy loss of all gradient steps together, computed by the library dp-accounting and
-    rounded so that its δ is an upper bound.
+    """The distribution of the privacy loss of all gradient steps together, from the library dp-accounting. The library
+    rounds the distribution so that δ is an upper bound.
 
-    The library cuts the range of the loss into bins. The width of a bin is about a thirtieth of the standard deviation
-    of one step's loss and at most 0.001, or more if there would be too many bins. Any width gives an upper bound of δ;
-    finer bins give a smaller one.
-
-    Args:
-        steps: the accountant of the steps, with their noise, sampling rate and number.
+    The library cuts the range of the loss into bins. Any width gives an upper bound of δ; finer bins give a smaller
+    bound. The width is at most 0.001, and about a thirtieth of the standard deviation of one step's loss. The width is
+    larger if there would be too many bins.
     """
     library = library_of_plds()
     from dp_accounting import NeighboringRelation

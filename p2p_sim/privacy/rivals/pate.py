@@ -5,23 +5,29 @@ teacher. So a changed label changes at most one vote in each query.
 
 - *Test.* The largest number of votes, plus noise N(0, σ₁²), is compared with a threshold. One changed vote moves the
   largest number by at most 1.
-- *Answer.* If the test is passed, noise N(0, σ₂²) is added to the number of votes of each class, and the class with the
+- *Answer.* If the test is passed, noise N(0, σ₂²) is added to the number of votes of each class. The class with the
   largest noisy number is released. A changed vote moves the numbers of votes by √2 in Euclidean norm.
 
 There are at most Q tests and A answers. Each query may depend on all results so far.
 
-**All results together are μ-Gaussian private, μ² = Q/σ₁² + 2A/σ₂².** *Proof.* Draw Q numbers of a first kind and A of a
-second, all independent and of variance 1. In one world their mean is 0; in the other it is 1/σ₁ for the first kind and
-√2/σ₂ for the second. The drawn numbers are used in order. A test in which the largest number of votes moves by t,
-|t| ≤ 1, is made from the next number of the first kind: multiply this number by tσ₁, add the largest number of votes in
-the first world, and add noise of variance σ₁²(1 - t²). An answer is made in the same way from the next number of the
-second kind, along the line on which the votes move, with fresh noise across the line. t and the line follow from the
-two worlds and the results so far. So all results are a post-processing of Q + A Gaussian numbers. The distance between
-the vectors of their means in the two worlds is μ. ∎
+**All results together are μ-Gaussian private, μ² = Q/σ₁² + 2A/σ₂².**
 
-For these Gaussian numbers δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (Dong, Roth and Su 2022, Corollary 2.13). Only the
-answers' classes are released, so that this is an upper bound for PATE. It does not depend on the votes. An ε that
-depends on the votes ("data-dependent") may be much smaller, but is computed from labels, and so must not be published
+*Proof.* Draw Q numbers of a first kind and A of a second kind, all independent and of variance 1. In one world their
+mean is 0. In the other world the mean is 1/σ₁ for the first kind and √2/σ₂ for the second kind. All results can be made
+from these numbers, used in order:
+
+- A test uses the next number of the first kind. From the first world to the second, the largest number of votes moves
+  by t, |t| ≤ 1. Multiply the drawn number by tσ₁. Add the largest number of votes in the first world, and noise of
+  variance σ₁²(1 - t²).
+- An answer uses the next number of the second kind in the same way, along the line on which the votes move. Fresh noise
+  is added across the line.
+
+The two worlds and the results so far determine t and the line. So all results are a post-processing of Q + A Gaussian
+numbers. The distance between the vectors of their means in the two worlds is μ. ∎
+
+For these Gaussian numbers δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (Dong, Roth and Su 2022, Corollary 2.13). PATE
+releases only the classes of the answers, so this δ(ε) is an upper bound. It does not depend on the votes. An ε that
+depends on the votes ("data-dependent") may be much smaller. But it is computed from labels, and must not be published
 itself. None is stated here.
 """
 
@@ -81,15 +87,15 @@ class Pate(Accountant):
 
     @property
     def mu(self) -> float:
-        """μ = sqrt(Q/σ₁² + 2A/σ₂²): all results together are as private as one Gaussian number of variance 1 whose mean
-        moves by μ when a label changes.
+        """μ = sqrt(Q/σ₁² + 2A/σ₂²), for Q queries with one noisy test each (σ₁) and A answers by noisy votes (σ₂).
 
-        Q is the number of queries, each with one noisy test (σ₁), and A the number of answers by noisy votes (σ₂).
+        All results together are as private as one Gaussian number of variance 1 with a mean that moves by μ if a label
+        changes.
         """
         return math.sqrt(self.queries / self.test_noise**2 + 2.0 * self.answers / self.answer_noise**2)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Upper bound of δ(ε) of all results together, ε at least 0, computed from μ; the lower bound is 0."""
+        """Upper bound of δ(ε) of all results together, ε at least 0. The lower bound is 0."""
         check_epsilon(epsilon)
         import scipy
 
@@ -102,14 +108,14 @@ class Pate(Accountant):
 
 @lru_cache(maxsize=128)
 def calibrate_votes(epsilon: float, delta: float, test_noise: float, answers: int, queries: int) -> float:
-    """The smallest standard deviation of an answer's noise, in votes and with three significant digits, with which the
-    answers to queries by noisy votes of teachers (`Pate`) are certified for (ε, δ). The search first multiplies the
-    least noise that `Pate` allows by 4 until it suffices; the result may also be the value that it then has reached.
+    """The smallest standard deviation of an answer's noise with which the answers of `Pate` are certified for (ε, δ),
+    in votes and with three significant digits. The search multiplies the least noise that `Pate` allows by 4 until the
+    noise suffices. The result may also be the noise reached then.
 
     Args:
         epsilon: the target ε, above 0. delta: the target δ in (0, 1). test_noise: the standard deviation of a test's
-        noise, above 0, as a multiple of that of an answer's noise. answers: A, how many queries are answered at most.
-        queries: Q, how many queries are tested, 1 to 1,000,000 and at least A.
+        noise, above 0, as a multiple of the answer's. answers: A, how many queries are answered at most. queries: Q,
+        how many queries are tested, 1 to 1,000,000 and at least A.
 
     Raises:
         ValueError: a value is out of its range, or 1e9 votes do not suffice.
