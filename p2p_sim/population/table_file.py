@@ -230,7 +230,7 @@ def suffix_of(path: Path) -> str:
 def _undecoded(path: Path, error: UnicodeDecodeError) -> str:
     """A message that names the first line that is invalid in the encoding, and the key that states another encoding."""
     try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        content = gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as damage:
         return f"population.path = {str(path)!r}: cannot be read ({damage})"
     line = 1
@@ -342,7 +342,7 @@ def encoding_of(path: Path, stated: str | None) -> str:
     """The encoding of a CSV file: as stated, else as the first bytes show, else UTF-8."""
     if stated is not None:
         return stated
-    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+    with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as file:
         begin = file.read(4)
     return next((name for mark, name in MARKS.items() if begin.startswith(mark)), "utf-8")
 
@@ -350,7 +350,7 @@ def encoding_of(path: Path, stated: str | None) -> str:
 def opened(path: Path, encoding: str | None = None) -> TextIO:
     """Open a CSV file as text, plain or compressed by gzip. If `encoding` is None, the file's first bytes decide."""
     name = encoding_of(path, encoding)
-    if path.suffix == ".gz":
+    if path.suffix.lower() == ".gz":
         return cast(TextIO, gzip.open(path, "rt", encoding=name, newline=""))
     return path.open(encoding=name, newline="")
 

@@ -312,9 +312,9 @@ def _label(table: ColumnTable, label: str, look: Look) -> None:
         values.
     """
     values = table.columns[label]
-    gaps = is_missing(values)
     if values.ndim != 1:
         raise InputError(f"--label {label}: must be one plain value a row in {table.path}")
+    gaps = is_missing(values)
     # pandas finds the different texts without sorting all cells
     there = values[~gaps]
     classes = np.unique(pd.unique(there).astype(str) if is_text(values) else there).tolist()

@@ -9,7 +9,7 @@ WHOLE = ""
 
 @dataclass
 class _Release:
-    """A release computed from a part of an organisation's rows, with ε and the organisations that have seen it."""
+    """A release computed from all or part of an organisation's rows, with ε and the organisations that have seen it."""
 
     owner: int
     part: str
@@ -38,15 +38,15 @@ class ReleaseLedger:
         self._releases: dict[bytes, _Release] = {}
 
     def pay(self, owner: int, content: bytes, epsilon: float, part: str = WHOLE) -> None:
-        """Enter a release with its ε, before anybody sees the release. If it is entered again, the larger ε counts.
+        """Enter a release with its ε, before anybody sees the release. At a second entry, the larger ε counts.
 
         Args:
-            owner: number of the organisation that made the release from its rows, from 0. content: bytes that identify
-            the release, such as its hash. epsilon: ε ≥ 0 of this release alone. part: name of the part of the rows that
-            was used; empty: all rows. Parts with different names must be disjoint.
+            owner: number, from 0, of the organisation whose rows were used. content: bytes that identify the release,
+            such as its hash. epsilon: ε ≥ 0 of this release alone. part: name of the part of the rows that was used;
+            empty: all rows. Parts with different names must be disjoint.
 
         Raises:
-            ValueError: the owner does not exist, ε is below 0, or another owner or part has entered this content.
+            ValueError: the owner does not exist, ε is below 0, or this content was entered for another owner or part.
         """
         if not 0 <= owner < self._organisations or not epsilon >= 0.0:
             raise ValueError(
@@ -54,7 +54,10 @@ class ReleaseLedger:
             )
         release = self._releases.setdefault(content, _Release(owner, part, epsilon))
         if (release.owner, release.part) != (owner, part):
-            raise ValueError(f"release of organisation {release.owner}: organisation {owner} cannot pay for it too")
+            raise ValueError(
+                f"a release from {release.part or 'all rows'} of organisation {release.owner}: {part or 'all rows'} of "
+                f"organisation {owner} cannot pay for it too"
+            )
         release.epsilon = max(release.epsilon, epsilon)
 
     def show(self, content: bytes, to: int) -> None:
@@ -70,7 +73,7 @@ class ReleaseLedger:
     def spent(self, owner: int) -> float:
         """The total ε of an organisation's releases, against an observer who sees all of them.
 
-        The total is the sum for releases of all rows, plus the largest sum for a part. owner: the organisation, from 0.
+        The total is the sum for releases of all rows, plus the largest sum for a part. owner: its number, from 0.
         """
         parts: dict[str, list[float]] = {}
         for release in self._releases.values():

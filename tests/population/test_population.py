@@ -22,6 +22,7 @@ from p2p_sim.population.images import FashionMnistConfig, MnistConfig
 from p2p_sim.population.population import Examples
 from p2p_sim.population.synthetic import SyntheticConfig
 from p2p_sim.population.table import TableConfig
+from p2p_sim.population.table_survey import look_at
 
 STREAMS = Streams(1, 0)
 
@@ -310,6 +311,24 @@ def test_odd_arrays_are_named(tmp_path, arrays, message):
     config = TableConfig(path="own.npz", label="y", cluster="c" if "c" in arrays else None)
     with pytest.raises(InputError, match=message):
         config.sample((tmp_path,), STREAMS)
+
+
+def test_a_single_number_is_no_label_column(tmp_path):
+    np.savez(tmp_path / "own.npz", y=np.array(1), x=np.arange(30.0))
+    with pytest.raises(InputError, match="--label y: must be one plain value a row"):
+        look_at(tmp_path / "own.npz", "y")
+
+
+def test_a_compressed_table_may_end_in_capitals(tmp_path):
+    (tmp_path / "OWN.CSV.GZ").write_bytes(gzip.compress("x,y\n1,0\n2,1\n3,1\n".encode("utf-16")))
+    assert look_at(tmp_path / "OWN.CSV.GZ", "y").rows == 3
+    assert TableConfig(path="OWN.CSV.GZ", label="y").sample((tmp_path,), STREAMS).num_classes == 2
+
+
+def test_shares_of_label_1_may_be_given_in_either_order():
+    up, down = ({"positive_low": 0.2, "positive_high": 0.8}, {"positive_low": 0.8, "positive_high": 0.2})
+    random_up, random_down = (SyntheticConfig(positive="random", **ends).law(STREAMS) for ends in (up, down))
+    assert np.array_equal(random_up.label_distribution, random_down.label_distribution)
 
 
 def test_lists_are_no_labels(tmp_path):

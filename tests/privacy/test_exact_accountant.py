@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from p2p_sim.privacy import LabelExchange, calibrate_flip_prob, lemma9_epsilon, local_epsilon, theorem3
 from p2p_sim.privacy.binomial_windows import SubmissionCounts
-from p2p_sim.privacy.exchange.calibration import best_sampling_rate, calibrate_each
+from p2p_sim.privacy.exchange.calibration import best_sampling_rate, calibrate_each, smallest_of_three_digits
 from p2p_sim.privacy.exchange.direct_sum import OtherUsers, likelihoods
 from p2p_sim.privacy.exchange.kary import KaryExchange
 from tests.reference import direct_sum, enumeration, high_precision
@@ -153,6 +153,14 @@ def test_calibration_meets_its_target_and_not_by_much(epsilon):
 def test_calibration_needs_a_cluster():
     with pytest.raises(ValueError, match="at least one cluster size"):
         calibrate_flip_prob([], 2, 0.5, 1.0, 1e-5)
+
+
+@pytest.mark.parametrize("high", [0.5, 1 / (1 + math.exp(1.5)), 0.0912345])
+def test_no_number_of_three_digits_is_skipped(high):
+    # also just below and just above a power of ten, where the distance of such numbers changes
+    for least in (0.0912, 0.0993, 0.0999, 0.1, 0.101, 0.0102, 0.01, 0.00999, 0.25):
+        below = least * (1 - 1e-6)
+        assert smallest_of_three_digits(lambda value, at=below: value >= at, 0.0, high) == min(least, high)
 
 
 def test_calibration_for_many_classes_beats_the_local_value():

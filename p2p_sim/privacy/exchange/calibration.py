@@ -153,18 +153,19 @@ def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) 
     bisection.
 
     `above` is the smaller number, where `goes_up` is true, and `below` the larger, where it is false. Each may instead
-    be an end, `low` or `high`, with more digits. Just above `low` and just below a power of ten, the search may skip
-    some numbers, the power included.
+    be an end, `low` or `high`, with more digits.
 
     Args:
         goes_up: whether the search goes on above a value; it must turn from true to false once. Without a call, it is
         taken as true at `low` and false at `high`. low, high: the ends, above 0.
     """
+    round_up = Context(prec=3, rounding=ROUND_CEILING).create_decimal_from_float
     while True:
-        # the middle on a logarithmic scale, rounded up to three digits; 1e-9 of the last digit counts as rounding error
-        middle = math.sqrt(low * high)
-        unit = 10.0 ** (math.floor(math.log10(middle)) - 2)
-        middle = float(f"{math.ceil(middle / unit - 1e-9) * unit:.3g}")
+        # the middle on a logarithmic scale, rounded up to three digits; 1e-12 of it counts as rounding error
+        middle = float(round_up(math.sqrt(low * high) * (1.0 - 1e-12)))
+        if middle >= high:
+            # a number of three digits may lie below the middle: take the first one above `low`
+            middle = float(round_up(low * (1.0 + 1e-12)))
         if not low < middle < high:
             return Crossing(low, high)
         low, high = (middle, high) if goes_up(middle) else (low, middle)
