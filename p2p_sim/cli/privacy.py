@@ -264,8 +264,8 @@ def audit(
 ) -> None:
     """Attack what a mechanism releases; exit status 1 if the attack proves more than the bound allows.
 
-    A view is all that the observer sees of a cluster. In clusters of at most 30 users, the attack counts each view.
-    Larger clusters are attacked in one run, with the scenario's own size and engine.
+    A view is all that the observer sees of a cluster. If users exchange labels in clusters of at most 30 users, and
+    ask one peer each, the attack counts each view. Other exchanges are attacked in one run, on the scenario's engine.
 
     Example: p2p-sim audit quickstart --cluster-size 12
     """

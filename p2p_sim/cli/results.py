@@ -27,7 +27,7 @@ def plot(
     group: Annotated[str | None, typer.Option(metavar="COL", help="One line for each value.")] = None,
     facet: Annotated[str | None, typer.Option(metavar="COL", help="One panel for each value.")] = None,
     heat: Annotated[str | None, typer.Option(metavar="COL", help="Draw this column as colours over two axes.")] = None,
-    fit: Annotated[bool, typer.Option("--fit", help="Compare excess risk with fitted theory and slopes.")] = False,
+    fit: Annotated[bool, typer.Option("--fit", help="Fit theoretical curves and slopes to the excess risk.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The figure.  [default: in DIR]")] = None,
     format_: Annotated[
         str | None,
@@ -42,7 +42,7 @@ def plot(
 ) -> None:
     """Draw columns of results, or by default the figures of the sweep file.
 
-    ε is drawn by its largest value, other columns by 95% intervals.
+    At each point, ε is the largest value of all replicates. Other columns are means with 95% intervals.
 
     Example: p2p-sim plot results/my-sweep --x mechanism.flip_prob --y excess_risk --group population.users
     """

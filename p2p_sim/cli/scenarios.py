@@ -21,8 +21,8 @@ EXAMPLE = EXAMPLES / "own_mechanism"
 
 
 def located(name: Path, sweep: bool = False) -> Path:
-    """The path of the file that a command's argument names. If a name found a file of p2p-sim, a note on standard error
-    says so.
+    """The path of the file that a command's argument names. If a name stands for a shipped file, a note on standard
+    error gives the path.
 
     name: name of a scenario or sweep, or a path. sweep: whether the sweep is meant if a shipped sweep and a shipped
     scenario have the same name.
@@ -195,9 +195,9 @@ def data(
 ) -> None:
     """List the data sets that are read from files, say where each file goes, check the files, or fetch data sets.
 
-    check compares every file with its check figure (SHA-256). The exit status is 1 if a file differs, or if a named
-    data set is not complete. fetch gets the named data sets from public sources, and makes the directory if necessary.
-    fetch needs a network and pooch, which the extra "data" installs.
+    check compares every file with its check figure (SHA-256). The exit status is 1 if a file differs or is missing.
+    A data set without any file counts only if it is named. fetch gets the named data sets from public sources, and
+    makes the directory if necessary. fetch needs a network and pooch, which the extra "data" installs.
 
     Example: p2p-sim data list
     """

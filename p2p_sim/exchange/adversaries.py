@@ -59,8 +59,8 @@ class Sybil(Config):
     answer: Literal["noisy", "inverted", "zero", "one"] = "one"
     """The answer of these users: "noisy": the noisy label, as in the protocol; other values: as for liars."""
     probe_every_s: float | None = Field(default=None, gt=0, le=1e9)
-    """Seconds between the requests of a user who asks everybody, above 0 and at most 1e9. In each cluster one of these
-    users asks all other users for their labels, one after another. Absent: nobody asks everybody."""
+    """Seconds, above 0 and at most 1e9, between the requests of a user who asks everybody. In each cluster, one of the
+    adversary's users asks all other users for their labels, one after another. Absent: nobody asks everybody."""
 
 
 class AdversariesConfig(Config):
@@ -114,8 +114,8 @@ class Roles:
     """The roles of the users of a shard, a group of whole clusters. Each array (m,) has an entry for each user.
 
     member: whether she pools what she sees with the learner. silent: whether she never answers. answer: the class that
-    she always answers; -1: her noisy label; -2: the class after her noisy label. prober: whether she asks all users of
-    her cluster.
+    she always answers; -1: her noisy label; -2: the class after her noisy label. prober: whether she asks all other
+    users of her cluster.
     """
 
     member: Bools

@@ -337,7 +337,7 @@ class ShardExchange(ExchangeRun):
         self.arrival[users] = np.minimum(self.arrival[users], times)
 
     def _prober(self, prober: int, environment: simpy.Environment) -> Generator[simpy.Event, None, None]:
-        """The SimPy process of an adversary who asks the other users of her cluster one after another (the prober). She
+        """The SimPy process of the prober, an adversary who asks the other users of her cluster one after another. She
         asks at a fixed interval, when she is online. The process yields the events for which it waits. prober: number
         of the prober, from the shard's first user. environment: SimPy's clock.
         """
@@ -357,7 +357,7 @@ class ShardExchange(ExchangeRun):
             moment += self._every_s
 
     def _on_probe(self, event: int, users: Users, times: Times) -> None:
-        """Handle messages of an adversary who asks every user of her cluster in turn (the prober). Either her request
+        """Handle messages of the prober, an adversary who asks every user of her cluster in turn. Either her request
         reaches a user, who answers, or an answer reaches the prober. Receivers who are offline get nothing.
 
         Args:

@@ -31,7 +31,7 @@ Finished = tuple[ExchangeRun, Traffic]
 def served(queue: list[Finished], bandwidth_bps: float) -> Iterator[Finished]:
     """Yields the exchanges of all shards with new, later arrival times. Submissions pass the learner's link one by one,
     in order of arrival, at the link's limited rate. The new time is the moment at which a submission has passed the
-    link. If the network has duplicated a submission, only the first copy uses the link.
+    link. If the network has duplicated a submission, only the copy that arrives first uses the link.
 
     Args:
         queue: for each shard (group of whole clusters), the finished run and the counts of messages; at least one
@@ -181,7 +181,7 @@ class Exchange:
     def _answers(self, population: People, network: Network, shards: Shards) -> Iterator[ShardAnswers]:
         """Yields for each shard, a group of whole clusters, the answers (m, ...) of its m users and the users' roles.
         An answer is a payload that the randomizer draws from the true label, such as a noisy label. A user who lies
-        answers with another class. The roles say who lies, never answers, asks everybody, or pools what she sees.
+        answers with the next or a fixed class. The roles say who lies, is silent, asks everybody, or pools views.
         """
         if self.adversaries != NOBODY:
             check_given(self.adversaries, population.source_rows or population.num_users)

@@ -97,7 +97,7 @@ class Traffic:
 
     protocol_events: users' starts, delivered messages and expired requests.
     fetches: requests. answered: requests with a reply in time. expired: requests that ran into their time-out. failed:
-    if no time-out is set, requests that never get a reply. late_replies: replies to requests that had expired.
+    if no time-out is set, requests that never get a reply. late_replies: replies after the time-out of their request.
     messages_sent: messages that users sent; a request that other users forward counts once for each step.
     messages_duplicated: copies that the network made. messages_lost: messages and copies that were lost on the way.
     messages_undelivered: messages and copies whose receiver was offline. messages_delivered: messages and copies that
@@ -107,8 +107,8 @@ class Traffic:
     fallbacks: users who passed on their own label because no reply came. With several peers, also users who passed on a
     majority that counts such a label. retries: requests that repeat an expired request; `fetches` counts these too.
     departed: expired requests of users who never came online again.
-    completion_time_s: time of the last event, in seconds. If the learner's link has a limited rate, the passage of the
-    last submission is an event too.
+    completion_time_s: time of the last protocol event, in seconds. If the learner's link has a limited rate, the
+    passage of the last submission is an event too.
     """
 
     protocol_events: int = 0
@@ -156,8 +156,8 @@ class Ledger:
         self._expired: list[Spans] = []
 
     def event(self, times: NDArray[np.float64]) -> None:
-        """Count m events of the protocol, such as deliveries or starts of users. Also note the last of their times
-        (m,), seconds.
+        """Count m events of the protocol, such as deliveries or starts of users. Also note the latest time. times: (m,)
+        when the events happened, seconds.
         """
         if times.size:
             self.counts["protocol_events"] += times.size
@@ -335,7 +335,7 @@ class ExchangeRun(ABC):
         None: all users were always online.
 
         Within the run, all requests of a user are numbered in one sequence. In the trace, numbers start anew for each
-        peer whom she asks: 0 for the first request, above 0 for repetitions after a time-out.
+        question, an attempt to get the label of one peer: 0 for the first request, above 0 after a time-out.
         """
         trace, each = self.ledger.trace(), self._config.on_timeout.attempts
         sent = trace.sent

@@ -82,7 +82,7 @@ class Questions:
         return np.asarray(users[self.settled[users] == self.numbers[users]])
 
     def reply(self, users: Users, question: int, labels: Payload, peers: Users, own: bool) -> None:
-        """Note the labels that m users got when one of several peers replied to each.
+        """Note the label that each of m users got from one of her peers.
 
         Args:
             users: (m,) who asked. question: which of the peers of each user replied, as a number from 0. labels: (m,)

@@ -276,8 +276,8 @@ class MessageTiming:
 
     def arrives(self, users: Users, times: Floats, late: Bools | None = None) -> Bools:
         """Which of m users' submissions would arrive, (m,), if each user sent a submission. A submission must arrive by
-        the deadline. If a user's submission was late in the run, it must be late here too. Without a deadline,
-        or in a batch at the deadline, any arrival counts. A queue at the learner's network connection is left out here.
+        the deadline. If a user's submission was late in the run, it must be late here too. Without a deadline, or in a
+        batch at the deadline, any arrival counts. A queue at the learner's network connection is left out here.
 
         Args:
             users: (m,) numbered from the shard's first. times: (m,) when each user has the label that she submits,

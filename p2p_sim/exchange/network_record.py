@@ -106,12 +106,13 @@ def _caps(journey: MessageTiming, users: Users, late: Bools | None) -> Floats:
     she submitted nothing.
 
     If each attempt draws a peer anew, the probability is a weighted mean of 1/N over the attempts. If the same peer is
-    asked again, N counts the peers who could have answered any attempt. In a gossip network, each user asks an entry of
-    a short list of random users, which changes in time. Several newly drawn attempts may ask the same entry. So N is
-    divided by the number of attempts.
+    asked again, N counts the peers who could have answered at least one attempt. In a gossip network, each user asks an
+    entry of a short list of random users, which changes in time. Several attempts may ask the same entry. So N is
+    divided by the number of attempts, if attempts draw anew.
 
-    A submission after the deadline has the bound 1, because an earlier reply would have been in time. Two conditions
-    together lift this bound: an attempt gets at most one reply, and each attempt asks a newly drawn peer.
+    A submission after the deadline has the bound 1: peers with an earlier reply in time are ruled out, but count in N.
+    The bound above holds only if an attempt gets at most one reply, and each attempt draws a peer anew. In a gossip
+    network, there must also be a single attempt.
 
     Args:
         journey: times and losses of messages. users: (u,) who submitted a fetched label. late: (m,) whether each user's

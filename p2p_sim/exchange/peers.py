@@ -40,8 +40,8 @@ class Peers:
 
     shard: the users, a group of whole clusters. streams: the replicate's random streams. overlay: the graph of who may
     ask whom in the shard; None: users ask any user of their cluster, themselves included. hops: number of steps of the
-    random walk from the user who asks to the peer who answers. view: how gossip views work, which are users' changing
-    lists of peers; None: there are no such lists.
+    random walk from the user who asks to the peer who answers. view: how users' changing lists of peers work
+    (gossip views); None: there are no such lists.
     """
 
     shard: Shard

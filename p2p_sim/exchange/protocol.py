@@ -27,8 +27,8 @@ class Reply:
     """A noisy label that a user got for her request.
 
     label: the label as it arrived. source: the user whose label it is, numbered from the first user of her shard (a
-    group of whole clusters). own: whether this is the own noisy label of the user who asked. The network's `on_timeout`
-    may put this label in place of a missing reply.
+    group of whole clusters). own: whether this is the own noisy label of the user who asked, taken in place of a
+    missing reply. The network's `on_timeout` allows this.
     """
 
     label: int
@@ -171,7 +171,7 @@ class Me:
         return self._exchange.ask(self.number)
 
     def send(self, peer: int, payload: float) -> None:
-        """Send a label or a number to a peer. The protocol's method `answer` is then called for this peer."""
+        """Send a label or a number to a peer. On arrival, the protocol's method `answer` is called for this peer."""
         self._exchange.send(self.number, peer, payload)
 
     def submit(self, reply: Reply | int) -> None:

@@ -23,7 +23,7 @@ REALISED_BASIS = "mean over the realised networks"
 """A realised network is the network as it turned out in one run."""
 SIZE_ASKED, SIZE_SMALLEST, SIZE_POWERFUL = "", " (smallest cluster of the first replicate)", " (most power)"
 """The reason for the size of the attacked cluster, printed after the size; empty: the caller chose the size."""
-NOT_TOGETHER = ("leaks in who submits together", "not looked for here")
+NOT_TOGETHER = ("leaks by the set of submitters", "not looked for here")
 
 
 def audit_output(audit: AnyAudit, size_requested: bool = True) -> AuditOutput:
@@ -112,19 +112,19 @@ def _exchange_record(audit: Audit, bound: PrivacyBound) -> dict[str, Any]:
 
 
 def _exchange_lines(audit: Audit, why: str) -> list[Line]:
-    r, detectable = audit.result, f"about {audit.result.detectable:.4g}"
+    r, detectable = audit.result, f"a δ of about {audit.result.detectable:.4g}"
     # a larger ε refutes the bound of Lemma 9: an ε that the attack proves, or a lower bound of the exact ε
     possible = max(r.epsilon_exact.lower, r.epsilon_lower_confidence)
     refuted = audit.lemma9.epsilon is not None and audit.lemma9.epsilon < possible
-    paper = str(audit.lemma9) + "  (refuted: below what is possible)" * refuted
+    paper = str(audit.lemma9) + "  (refuted: a larger ε is attained or proved)" * refuted
     return [
         ("cluster", f"{audit.cluster_size} users{why}, α = {audit.flip_prob:.4g}, θ = {audit.sampling_rate:g}"),
-        ("data set attacked", f"{r.ones} ones among the others: the worst at ε = {r.epsilon:.4g}"),
-        ("trials", f"{r.trials:,d} in each of two worlds, half as many in a pilot; error {r.error:g} a test"),
+        ("data set attacked", f"{r.ones} of the other users have label 1; the worst data set at ε = {r.epsilon:.4g}"),
+        ("trials", f"{r.trials:,d} in each of two worlds, after a pilot of half the size; error {r.error:g} per test"),
         (f"δ at ε = {r.epsilon:.4g}", ""),
         ("  the attack proves at least", f"{at_least(r.delta_lower_confidence)}"),
         ("  exact upper bound", f"{at_most(r.delta_exact.upper)}  ({r.delta_exact.worded(r.basis)})"),
-        ("  power: proves, if all is right", f"about {r.expected:.4g}; fails if its event reaches {detectable}"),
+        ("  power: proves, if all is right", f"about {r.expected:.4g}; the audit fails if its event has {detectable}"),
         (f"ε at δ = {r.delta:g}", ""),
         ("  the attack proves at least", f"{at_least(r.epsilon_lower_confidence)}"),
         ("  exact upper bound", f"{at_most(r.epsilon_exact.upper)}"),
@@ -144,7 +144,7 @@ def _realised(audit: RealisedAudit, why: str) -> AuditOutput:
     record = {"name": fields.pop("scenario"), "test_epsilon": fields.pop("epsilon"), **fields}
     lines = [
         ("cluster", f"{audit.cluster_size} users{why}, α = {audit.flip_prob:.4g}, θ = {audit.sampling_rate:g}"),
-        ("data set attacked", f"{audit.ones} ones among the others: the worst without faults"),
+        ("data set attacked", f"{audit.ones} of the other users have label 1; the worst data set if nothing failed"),
         ("trials", f"{audit.trials:,d} in each of two worlds; error {audit.error:g}"),
         (f"δ at ε = {audit.epsilon:.4g}", ""),
         ("  the attack proves at least", f"{at_least(audit.delta_lower_confidence)}"),

@@ -14,8 +14,8 @@ from p2p_sim.sweeps import Progress, Report, SweepPlan, SweepResult
 
 def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:
     """Print the plan of a sweep on standard error, before the sweep runs. A point is a combination of the axes' values.
-    A replicate is a random repetition of a point. The plan says how many replicates there are, and how many are on
-    disk.
+    A replicate is a random repetition of a point. The plan has the values of each axis, the number of replicates, and
+    how many replicates are on disk.
 
     Args:
         plan: the sweep. held: the results on disk, as pairs of a point's identifier and a replicate's number. Results
@@ -102,8 +102,8 @@ def print_sweep(plan: SweepPlan, result: SweepResult, figures: list[str], quiet:
 
 
 def print_sweep_json(plan: SweepPlan, result: SweepResult, figures: list[str]) -> None:
-    """Print a sweep's results as one JSON object. The object has the numbers of points, rows and failed replicates, and
-    all paths. It also has the privacy bound (ε, δ, observer, conditions) of the row with the largest ε.
+    """Print a sweep's results as one JSON object. The object has the numbers of points, rows and failed replicates, the
+    paths of directory and pictures, and the privacy bound (ε, δ, observer, conditions) of the row with the largest ε.
 
     Args:
         plan: the sweep. result: the sweep's results. figures: paths of the pictures.

@@ -48,7 +48,7 @@ def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
     if None not in epsilons:
         most = f"{bound_text(max(map(float, epsilons)), up=True)} in fresh replicates; the goal does not limit it"
         with_coalition = [("  with the coalition", most)]
-    # the name of the score that the search maximised
+    # the name of the score that the search looked at
     scores = {"curator": "accuracy by a private score", "released": f"{column} by released labels"}
     judged = scores.get(tuning.look, column)
     protected = f"one user's {row['adjacency']}{UNPAID * (tuning.look == 'oracle')}"
