@@ -4,8 +4,8 @@ A payload is the noisy message that a randomizer makes of a label.
 
 `signed_weights` gives the modified loss of the clustering paper (Esfandiari et al.). There a label is redrawn with
 probability β, from a distribution q over K classes. So the label y becomes y' with probability
-Q[y', y] = (1-β) 1{y' = y} + β q(y'). The loss of Algorithm 1 is Σ_y' Q⁻¹[y', y] ℓ(h, x, y') for a model h, features x
-and a noisy label y. No K × K matrix is formed, because Q⁻¹ = (I - β q 1ᵀ)/(1-β) for the vector 1 of ones.
+Q[y', y] = (1-β) 1{y' = y} + β q(y'). The loss of Algorithm 1 is Σ_y Q⁻¹[y, z] ℓ(h, x, y) for a model h, features x
+and a noisy label z. No K × K matrix is formed, because Q⁻¹ = (I - β q 1ᵀ)/(1-β) for the vector 1 of ones.
 """
 
 from abc import ABC, abstractmethod
@@ -86,7 +86,7 @@ class Randomizer(Protocol):
 class Message(Randomizer, ABC):
     """A randomizer for messages that peers may pass on, with methods that compute the privacy of a label.
 
-    The methods of this class hold for any randomizer. A subclass may override a method with a better bound.
+    The bounds of this class hold for any randomizer. A subclass may override a method with a better bound.
 
     kind: the kind of payload, a name from `where_bounds_hold.Situation.message`. noun: the word for a payload.
     releases: the form in which the learner gets payloads.
@@ -115,7 +115,7 @@ class Message(Randomizer, ABC):
 
     @property
     def transition(self) -> NDArray[np.float64] | None:
-        """The probability [y, z], (K, K), that the label y is sent as z. None: payloads are not classes."""
+        """A table (K, K): entry [y, z] is the probability that y is sent as z. None: payloads are not classes."""
         return None
 
     def released(self, payload: NDArray[np.generic]) -> NDArray[np.generic]:
@@ -126,7 +126,7 @@ class Message(Randomizer, ABC):
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
         """Numbers (m, K) for m payloads. Given the true label y, the mean is 1 for class y and 0 for every other class.
-        None: such numbers are unknown, or payloads are classes, which need no such numbers.
+        None: no such numbers are known, or payloads are classes, which need no such numbers.
         """
         return None
 
@@ -144,7 +144,7 @@ class Message(Randomizer, ABC):
 
     def advantage(self, num_classes: int) -> float:
         """An upper bound of how much a payload raises an observer's probability of guessing the label right. The
-        observer knows the payload's owner. Before, all K labels are equally likely to the observer. num_classes: K.
+        observer knows the payload's owner. Without the payload, all K labels are equally likely to her. num_classes: K.
         """
         return local_advantage(self.total_variation, self.local_epsilon, num_classes)
 

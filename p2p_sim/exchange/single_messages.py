@@ -50,9 +50,9 @@ class SingleMessages(ExchangeRun):
             leg: kind of message: "request", "reply", "submission", "push" (sent unasked), "probe" or "confession". An
             adversary who asks everybody sends probes; a confession answers a probe. sender: a user. receiver: a user;
             None: the learner. arrive: handles the payload on arrival. owner: the user to whose request or submission
-            the message belongs. Her random numbers decide on loss and travel time. earlier: how many random numbers the
-            owner reserved before this question. For a message sent unasked, it is 1 plus the message's number.
-            `earlier` + `attempt` selects the random numbers. attempt: number of the request for one question, from 0.
+            the message belongs. Her random numbers decide on loss and travel time. earlier: how many indices of random
+            numbers the owner reserved before this question. For a message sent unasked, it is 1 plus the message's
+            number. The message uses index `earlier` + `attempt`. attempt: number of the request for a question, from 0.
             For a submission, it is the submission's number; for a message sent unasked, -1. copy: number of the copy.
             An odd copy with hop 0 is a duplicate, which is sent only if the network duplicates. hop: number of the step
             of a request's random walk, from 0. payload: the label or number carried; -1: none.

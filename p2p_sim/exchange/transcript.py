@@ -121,7 +121,7 @@ class Messages(Columns):
     time_s: delivery time, seconds. kind: REQUEST, REPLY or SUBMISSION. A message sent unasked has the kind REQUEST.
     sender, receiver: user index, or LEARNER. label: the noisy label carried; -1 in a request for a label, and in a
     message that carries more than a class. For a message sent unasked, the label or number carried is cut to a whole
-    number; -1 if it is below 0. late: whether the message is a reply after its request's deadline, which was dropped.
+    number; -1 if it is below 0. late: whether this is a reply after its request's deadline; such a reply was dropped.
     """
 
     types = (np.float64, np.int8, np.int32, np.int32, np.int16, np.bool_)

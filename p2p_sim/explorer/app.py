@@ -1,4 +1,4 @@
-"""The explorer: an ASGI application that answers the questions of web pages. A guard refuses other sites."""
+"""The explorer: an ASGI application that answers web pages' questions. A guard refuses requests of other sites."""
 
 import asyncio
 import hashlib
@@ -57,8 +57,8 @@ class Explorer:
     """The explorer's pages, and the answers to the questions that these pages send.
 
     Args:
-        directories: results directories that may be read. lanes: the object that answers each kind of question in
-        `LANES`.
+        directories: results directories that may be read. lanes: for each kind of question in `LANES`, the object
+        that answers such questions.
     """
 
     def __init__(self, directories: ReadableDirectories, lanes: Mapping[str, Asker]) -> None:

@@ -48,7 +48,7 @@ class _DirectoryReader:
         """Yields an entry for every results directory at or below a directory, ordered by name. An entry has a path, a
         state (running, finished, incomplete or damaged) and a reason. What cannot be read counts as damaged.
 
-        Links are not followed. A directory with a link to a file outside `root` is left out. A directory is also left
+        Links are not followed. A directory with a link that leads out of `root` is left out. A directory is also left
         out if its manifest (the description of the results) describes neither a run nor a sweep.
 
         Args:
@@ -107,7 +107,7 @@ class _DirectoryReader:
 
 
 def _check_files(path: Path) -> None:
-    """Check that each file of a results directory is a regular file. Reading a pipe would never end.
+    """Check that the files of results in a directory are regular files. Reading a pipe would never end.
 
     Raises:
         InputError: a file is something else.
@@ -317,7 +317,7 @@ class ReadableDirectories:
         """The directories with the given keys, in the order of the keys, each once.
 
         Raises:
-            InputError: no listed directory has one of the keys, or a directory is damaged.
+            InputError: a key belongs to no listed directory, or a directory is damaged.
         """
         by_key = {directory.key: directory for directory in self.all()}
         if not set(keys) <= set(by_key):

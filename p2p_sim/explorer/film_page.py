@@ -40,11 +40,9 @@ def film(fields: Mapping[str, str]) -> dict[str, Any]:
     whole HTML page that animates the messages.
 
     Args:
-        fields: texts from the browser, by name. An empty field changes nothing. scenario: a shipped scenario's name.
-        text: a scenario in TOML instead. loss: share of messages that are lost. retry: whether users ask again, and
-        whom: "never", "same_peer" or "redraw" (a new random peer). attempts: number of requests in all. timeout:
-        seconds until a request expires. changes: lines of KEY=VALUE, which are applied last. replicate: index of the
-        replicate, from 0.
+        fields: texts from the browser, by name. scenario: a shipped scenario's name. text: a scenario in TOML instead.
+        loss, retry, attempts, timeout: faults of the network, as in `set_faults`. changes: lines of KEY=VALUE, which
+        are applied last. replicate: index of the replicate, from 0; empty: 0.
 
     Raises:
         InputError: there is no such scenario, or it is not valid, names files, or sends no messages.
@@ -62,7 +60,7 @@ def chosen(fields: Mapping[str, str]) -> Scenario:
 
     Args:
         fields: texts by name. scenario: a shipped scenario's name. text: a scenario in TOML instead. loss, retry,
-        attempts, timeout: faults of the network. changes: lines of KEY=VALUE, which are applied last.
+        attempts, timeout: as in `set_faults`. changes: lines of KEY=VALUE, which are applied last.
 
     Raises:
         InputError: there is no such scenario, or it is not valid, or names files.
@@ -164,7 +162,8 @@ def _checked_faults(texts: Mapping[str, str]) -> dict[str, float | None]:
 
 
 def set_faults(tree: dict[str, Any], fields: Mapping[str, str]) -> None:
-    """Set the network faults of a scenario, in place, as a page's fields say. An empty field changes nothing.
+    """Set the network faults of a scenario, in place, as a page's fields say. An empty field changes nothing, with
+    one exception. If users ask again, defaults replace a single request and a missing time limit.
 
     Args:
         tree: the scenario as nested tables. fields: texts by name. loss: share of messages that are lost. retry:
@@ -186,7 +185,7 @@ def set_faults(tree: dict[str, Any], fields: Mapping[str, str]) -> None:
     if retry == "never":
         set_key(tree, "network.on_timeout.attempts", 1)
         return
-    # users ask again: a default stands in if neither a field nor the scenario sets the number or the time limit
+    # users ask again: without a field, a single request becomes three, and a missing time limit gets a default
     if attempts is not None or tree["network"]["on_timeout"].get("attempts", 1) == 1:
         set_key(tree, "network.on_timeout.attempts", ATTEMPTS if attempts is None else int(attempts))
     if tree["network"].get("request_timeout_s") is None:

@@ -35,10 +35,10 @@ LONGEST_BODY = 200_000
 class Guard:
     """An ASGI application before another one. A request is refused, or handed on without the token.
 
-    The path must begin with the token, and the header Host must be `host`. An Origin, if given, must be http:// and
-    `host`. The header Sec-Fetch-Site says whether another site caused the request. Such a request may only open a page
-    of the explorer by its whole address. Websockets and other upgrades of a connection are refused because the explorer
-    uses none. At most `MOST_AT_ONCE` requests are answered at a time.
+    The path must begin with the token, and the header Host must be `host`. An Origin, if given, must be http://
+    followed by `host`. The header Sec-Fetch-Site says whether another site caused the request. Such a request may only
+    open a page of the explorer by its whole address. Websockets and other upgrades of a connection are refused because
+    the explorer uses none. At most `MOST_AT_ONCE` requests are answered at a time.
 
     Args:
         inner: the application that answers. token: secret text. host: address and port, such as 127.0.0.1:8000.

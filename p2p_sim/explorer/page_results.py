@@ -52,7 +52,7 @@ def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Resu
     parts = [_part(directory, results, keys) for directory, results in zip(directories, read, strict=True)]
     rows = pd.concat(parts, ignore_index=True)
     for key in keys:
-        # cells must be comparable: if a column mixes texts with other cells, all become texts
+        # cells must be comparable: if a column mixes types, all its cells become texts
         cells = rows[key] if key in rows else pd.Series([None] * len(rows), rows.index)
         if cells.dtype == object and not cells.map(lambda cell: isinstance(cell, str)).all():
             cells = pd.Series([cell if isinstance(cell, str) else value(cell) for cell in cells], cells.index)

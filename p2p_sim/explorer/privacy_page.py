@@ -36,8 +36,8 @@ Options = list[tuple[str, Any]]
 NumberT = TypeVar("NumberT", int, float)
 CURVE_POINTS = 81
 FEW, FEWER, MANY = 6, 13, 33
-"""How many values of ε a trade-off curve needs: for a coalition, for more than two classes or several rounds,
-otherwise."""
+"""How many values of ε a trade-off curve needs: for a coalition and two classes; for more than two classes, or other
+observers over several rounds; otherwise."""
 LEAST_DELTA = 1e-4
 """A trade-off curve uses values of ε up to the ε for this δ. A larger δ in the question replaces this δ."""
 LARGEST_SCENARIO, LARGEST_WITH_COALITION = 10_000_000, 100_000
@@ -194,8 +194,8 @@ def needed(fields: Fields) -> dict[str, Any]:
 
 
 def command(question: Question, delta: float | None, epsilon: float | None) -> str:
-    """The command line of `p2p-sim privacy` that answers a question, without default options. Either `delta` or
-    `epsilon` is None.
+    """The command line of `p2p-sim privacy` that answers a question. Except for θ, options with default values are
+    left out. Either `delta` or `epsilon` is None.
     """
     options: Options = [
         ("cluster-size", question.cluster_size),

@@ -99,9 +99,9 @@ class Worth:
         """The columns that a figure of lines shows. `x` and `y` lie along the axes. Each combination of values of
         `group` makes a line; each value of `facet` makes a panel.
 
-        For an empty axis field, this function chooses the column. If neither the field nor the results name a column
-        for lines, the first swept key of texts with 2 to 21 values is chosen. So no line joins results of two
-        mechanisms.
+        For an empty axis field, `view_of` chooses the column. If the field for lines is empty and `view_of` finds no
+        column for lines, the first swept key of texts with 2 to 21 values is chosen. So no line joins points with
+        different values of this key, such as two mechanisms.
 
         Args:
             request: the columns that the page's fields x, y, group and facet name; None for an empty field.
@@ -132,10 +132,10 @@ class Worth:
         }
 
     def chart(self) -> dict[str, Any]:
-        """The chart as data for the browser: lines of points in panels, or coloured cells if `heat` names a column.
+        """The chart as data for the browser: lines of points in panels, or coloured cells if the field heat is filled.
 
         The data are texts (title and caption), the axes "x" and "y", the headings of "panels", the "lines" and
-        "levels". "levels" has a line for the same learner without privacy, if one value is right for all points.
+        "levels". "levels" has a horizontal line for the learner without privacy, if its value is equal at all points.
 
         Raises:
             InputError: a column is not there or not fit for its use, or there are too many lines or cells.
@@ -279,7 +279,7 @@ class Worth:
     def _levels(self, drawn: pd.DataFrame) -> list[dict[str, Any]]:
         """The horizontal line of the same learner without privacy, as data for the browser. The entry has the learner's
         mean of the figure's y, the 95% interval if known, and the line's text and dashes. The list is empty if this
-        learner was not measured at every point, or if the values differ.
+        learner was not measured at every point, or if its values at the points differ.
 
         Args:
             drawn: the points of the figure, one row each.

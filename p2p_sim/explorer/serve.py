@@ -102,7 +102,7 @@ def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], 
         once the explorer answers.
 
     Raises:
-        InputError: a directory is not there, or the port is taken.
+        InputError: a directory is not there, or the port cannot be used.
     """
     directories, lanes = ReadableDirectories(roots), {name: Lane() for name in LANES}
     token = secrets.token_urlsafe(24)

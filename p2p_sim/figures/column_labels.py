@@ -101,8 +101,8 @@ LOCAL = {
 
 
 def short(column: str) -> str:
-    """A short name of a column of results, for legends: a symbol or words. Other columns get the last part of the
-    dotted key.
+    """A short name of a column of results, for legends: a symbol or words. A key without either gets its last part, or
+    its last two parts if the last is "kind".
     """
     if column.startswith("epsilon"):
         return "ε₀" if column == "epsilon_local" else "ε" if column == "epsilon_upper" else column
@@ -114,8 +114,8 @@ def short(column: str) -> str:
 
 
 def long(column: str, table: DataFrame) -> str:
-    """An axis label of a column: words with symbol and unit. The label of an ε also states the rows' δ and adjacency
-    (what neighbouring data sets differ in), if all rows agree.
+    """An axis label of a column: words with symbol and unit. The label of an ε in `EPSILONS` also states δ, if all
+    rows share it. Some of these labels state the adjacency (what neighbouring data sets differ in) in the same way.
 
     Args:
         column: name of a column of results, or a swept key. table: the points or rows that are drawn.

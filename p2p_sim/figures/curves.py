@@ -23,7 +23,7 @@ class Curve:
 
     label: the line's text in the legend. x, y: coordinates, of the same length. low, high: ends of the line's band at
     each x, or None. dashed: whether the line is dashed, as a comparison. marked: whether the line has markers. look:
-    indices of the line's colour and marker; None: the label decides.
+    indices of the line's colour and marker in `plot_study`; None: the label decides.
     """
 
     label: str
@@ -95,7 +95,7 @@ def plot_panels(panels: Sequence[Panel], path: Path, note: str = "") -> None:
 
 def looks_of(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
     """For each label, the line's colour and marker. If exactly one label has a dashed line without markers, this line
-    is grey. Every other line gets its own colour and marker.
+    is grey. Every other label gets its own colour and marker.
 
     Args:
         panels: all panels of the figure, with their lines.

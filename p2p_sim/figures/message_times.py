@@ -68,7 +68,7 @@ def plot_coverage(
     *, deadline_s: float | None, path: Path, note: str,
 ) -> None:  # fmt: skip
     """Draw two shares of users against time. One is the share who got the label that they had asked a peer for. The
-    other is the share whose submission the learner took. Up to 40 clusters also have lines. A dotted line shows θ.
+    other is the share whose submission the learner took. Each of 2 to 40 clusters has a line, too. θ is a dotted line.
 
     Args:
         answered_s, submitted_s: (n,) seconds at which each of n users was answered, and at which her submission was
@@ -140,8 +140,8 @@ def plot_load(handled: Counts, answers: Counts, path: Path, note: str) -> None:
 
 def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path: Path, note: str) -> None:
     """Draw the share of each cluster's users whose submission the learner took, against the cluster's size. Horizontal
-    lines show θ and the share among all users. Up to 200 clusters have exact 95% (Clopper-Pearson) intervals of the
-    probability that a user's submission arrives.
+    lines show θ and the share among all users. If there are at most 200 clusters, each has an exact 95%
+    (Clopper-Pearson) interval of the probability that a user's submission arrives.
 
     The title says how many clusters' intervals miss θ. The title also says how many would miss θ on average in two
     cases. In the first case, a user's submission arrives with probability θ; in the second, with the share among all

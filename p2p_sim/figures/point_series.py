@@ -189,9 +189,9 @@ class ReferenceLines(NamedTuple):
 
 
 def reference_of(part: pd.DataFrame, view: View) -> ReferenceLines | None:
-    """The learner without privacy in one panel. Equal values at all points give one level. Other values give one line,
-    or a line for each group if groups differ at the same x. None if y has no such reference, or if the reference was
-    not measured at every point.
+    """The learner without privacy in one panel. Equal values at all points give one level. Other values give one line.
+    They give a line for each group if groups differ at the same x, or if `view.along` is given. None: y has no such
+    reference, or the reference was not measured at every point.
 
     Args:
         part: points of the panel, one row each, with their coordinate along x in the column "at". view: the figure's

@@ -204,7 +204,8 @@ def draw_front(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> Non
 
 
 def front(epsilon: np.ndarray, values: np.ndarray, more: bool) -> list[int]:
-    """Indices of the points that no other point beats in both ε and value, in ascending order of ε.
+    """Indices of the points that no other point equals or beats in both ε and value, in ascending order of ε. Of
+    several equal points, one counts.
 
     A smaller ε is better. A higher value is better if `more` is true, else a smaller value.
 

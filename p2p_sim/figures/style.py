@@ -102,7 +102,7 @@ def on_axes(existing: "Axes | None") -> Iterator["Axes"]:
 @contextmanager
 def _literal(*texts: "Text") -> Iterator[None]:
     """A context in which a dollar sign in the given texts of a figure is a plain character. Text written inside the
-    context stays plain. Afterwards, text between dollar signs is mathematics again, if it was before.
+    context stays plain. In later text, dollar signs mark mathematics again, if they did before.
     """
     before = [(text.get_text(), text.get_parse_math()) for text in texts]
     for text in texts:

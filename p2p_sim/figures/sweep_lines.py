@@ -53,13 +53,13 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
     Args:
         table: one row for each combination of the swept values, with means over replicates. The columns that end in
         "_low" and "_high" have the ends of the 95% intervals. view: the columns along x and y. The values of `group`
-        make lines; the values of `facet` make panels. The values of the swept key `along` are written beside the marks.
-        title: above the panels. note: text for the caption with the parameters that are held fixed. path: the figure's
-        file.
+        make lines; the values of `facet` make panels. If there is a single panel, the values of the swept key `along`
+        are written beside the marks. title: above the panels. note: text for the caption with the parameters that are
+        held fixed. path: the figure's file.
     """
     drawn, names = drawable(table, view)
     panels = facets_of(table, drawn, view)
-    # a row has three panels; four panels are two by two
+    # a row has at most three panels; four panels are two by two
     columns = 2 if len(panels) == 4 else min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     width, height = (7.2, 4.8) if len(panels) == 1 else (max(7.2, 3.6 * columns), 3.0 * rows + 1.6)
@@ -102,7 +102,7 @@ def _label_axes(
 
 def _marks(view: View) -> str:
     """The end of a caption, which names the swept key whose values are written beside the marks (`view.along`). Without
-    a key, it is empty.
+    such a key, the end is empty.
     """
     return f"; numbers at the marks: {short(view.along)}" if view.along else ""
 
@@ -134,8 +134,8 @@ def draw_lines(axes: Axes, table: pd.DataFrame, view: View, held: str = "") -> s
 
 
 def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | None) -> None:
-    """Draw one line with its 95% intervals as a band. Lines along a text or `view.along`, and lines of fewer than three
-    points, have error bars instead.
+    """Draw one line with its 95% intervals as a band. The intervals are error bars instead if x is a text, `view.along`
+    is given, or there are fewer than three points.
 
     Args:
         axes: to draw on. line: its points are one row each, with the coordinate along x in the column "at". view: the
