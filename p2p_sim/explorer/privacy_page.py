@@ -166,9 +166,10 @@ def needed(fields: Fields) -> dict[str, Any]:
     Raises:
         InputError: a field is no number, out of its range, or missing.
     """
-    number, classes = _number(fields, "cluster_size", int), _number(fields, "num_classes", int) or 2
+    number, stated = _number(fields, "cluster_size", int), _number(fields, "num_classes", int)
     theta, target, at = (_number(fields, name, float) for name in ("sampling_rate", "epsilon", "delta"))
-    observer, members = fields.get("observer", "learner"), _number(fields, "members", int)
+    observer, members = fields.get("observer") or "learner", _number(fields, "members", int)
+    classes = 2 if stated is None else stated
     # from here on, an empty required field raises an error
     size, epsilon, delta = _present(number, "cluster-size"), _present(target, "epsilon"), _present(at, "delta")
     members = members if observer == "coalition" else None
@@ -184,8 +185,9 @@ def needed(fields: Fields) -> dict[str, Any]:
     ]
     beware = exposed(observer, size, delta, members or 1)
     question = f"n = {size:,}, {observer}" + (f" of {members} members" if members is not None else "")
+    rate = calibration.sampling_rate
     return {
-        "asked": f"For {question}, θ = {1.0 if theta is None else theta:g}, K = {classes}, δ = {delta:g}.",
+        "asked": f"For {question}, {'any θ' if rate is None else f'θ = {rate:g}'}, K = {classes}, δ = {delta:g}.",
         "flip_prob": calibration.flip_prob,
         "lines": calibration_lines(calibration),
         "note": " ".join(filter(None, [ADDS_NOTHING * calibration.noise_alone, beware])),

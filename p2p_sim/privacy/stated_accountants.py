@@ -1,5 +1,5 @@
-"""Two accountants (objects that bound ε and δ): `Under` adds conditions to another accountant, `OnePoint` knows only a
-statement, ε at δ."""
+"""Two accountants (objects that bound ε and δ): `Under` adds conditions to another accountant, `OnePoint` knows a
+single statement, ε at δ."""
 
 import math
 from dataclasses import dataclass, replace
@@ -34,11 +34,11 @@ class Under(Accountant):
         return (*self.model.conditions, *self.caveats)
 
     def delta(self, epsilon: float) -> Bracket:
-        """The other accountant's bounds of δ(ε), which hold under all conditions."""
+        """The other accountant's bounds of δ(ε), which hold under all of `conditions`."""
         return self.model.delta(epsilon)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """The other accountant's statement of ε at δ, with all conditions."""
+        """The other accountant's statement of ε at δ, with all of `conditions`."""
         return replace(self.model.epsilon(delta), conditions=self.conditions)
 
 

@@ -12,8 +12,8 @@ from p2p_sim.privacy.questions import Question, answering, largest_degree, obser
 from p2p_sim.privacy.randomized_response import local_flip_prob
 
 MOST_COMPARED = 10_000
-"""Largest cluster in which numbers of peers are compared. In larger clusters, the majority of submissions is nearly
-always the label that more users hold."""
+"""Largest cluster for which `compared_peers` compares how many peers to ask. In larger clusters, the majority of
+submissions is nearly always the label that more users hold."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def calibrated(
     degree: int | None = None,
     peers: int = 1,
 ) -> Calibration:
-    """For each cluster size, the smallest flip probability α found that brings an observer's ε at δ to the target.
+    """For each cluster size, the smallest flip probability α found to bring an observer's ε at δ to the target.
 
     Each α is rounded up to few digits. The largest α serves for all clusters; the result also has ε at this α.
 
@@ -135,7 +135,7 @@ def compared_peers(
 ) -> PeersComparison:
     """Compare how many peers each user should ask, from public values alone, for labels of two classes.
 
-    For each number of peers, the result has the smallest α found that brings the learner's ε at δ to the target. It
+    For each number of peers, the result has the smallest α found to bring the learner's ε at δ to the target. It
     also has the probability of an error at this α. An error means that the majority of submissions is not the label
     that more users of the cluster hold; a tie counts half.
 
@@ -164,7 +164,7 @@ def compared_peers(
 
 @dataclass(frozen=True)
 class EnoughNeighbours:
-    """The smallest number of neighbours found that brings the learner's ε to a target.
+    """The smallest number of neighbours found to bring the learner's ε to a target.
 
     degree: number of neighbours on a regular overlay; None: no number up to `most` was found that reaches the target.
     target: ε.

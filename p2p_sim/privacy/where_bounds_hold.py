@@ -52,7 +52,7 @@ _FLIPPED_LABELS = Requirement(
 )
 _COMPLETE_FETCHING = Requirement(
     "complete-fetching",
-    "it needs everybody to fetch from her whole cluster, without a fault ({0.faults[0]} differs)",
+    "it needs a network without faults, in which users may ask anybody in their cluster (changed: {0.faults[0]})",
     lambda s: s.faults,
 )
 _ONE_PEER = Requirement(
@@ -60,7 +60,7 @@ _ONE_PEER = Requirement(
 )
 _NOBODY_ELSE = Requirement(
     "no-onlooker",
-    "it needs everybody to follow the protocol and to tell nobody ({0.roles[0]} differs)",
+    "it needs everybody to follow the protocol and to tell nobody what they know (changed: {0.roles[0]})",
     lambda s: s.roles,
 )
 _SINGLE_ROUND = Requirement("single-round", "it is for one exchange, not {0.rounds}", lambda s: s.rounds > 1)
@@ -79,7 +79,7 @@ _FOR_LEARNER = Requirement(
 )
 
 UNLISTED: Requirements = (Requirement("unlisted", "nobody has said where it applies", lambda s: True),)
-"""The requirement of an accountant (an object that bounds ε and δ) that states none; it fails in every situation."""
+"""For an accountant (an object that bounds ε and δ) without stated requirements: a requirement that always fails."""
 ANYWHERE: Requirements = ()
 """No requirements, as for a mechanism in which users exchange nothing."""
 PLURALITY: Requirements = (_FLIPPED_LABELS, _FOR_LEARNER, _COMPLETE_FETCHING, _NOBODY_ELSE, _SAME_NOISE, _SINGLE_ROUND)

@@ -172,7 +172,7 @@ SEES = {
 }
 """For each observer, words for a sentence about how well the observer guesses labels."""
 _ROUNDING = Decimal("1e-9")
-"""A share that is so close to a printable number becomes this number: the difference is a rounding error."""
+"""A share at most this far from a printable number becomes the number: the difference is a rounding error."""
 
 
 def of_hundred(share: float, up: bool) -> str:

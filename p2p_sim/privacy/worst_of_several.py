@@ -56,8 +56,8 @@ def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> l
     mostly within 3% of the largest δ, and seldom twice as large.
 
     Otherwise, the first accountant's δ is raised by 0.2%, and taken if certified for all others. If it is not
-    certified, the largest δ is taken. A single accountant's own δ is taken. At ε = 0, the first accountant's δ need not
-    be raised.
+    certified, the largest δ is taken. At ε = 0, the first accountant's δ need not be raised. For a single accountant,
+    its own δ is taken.
 
     Args:
         models: the accountants, at least one; the first is expected to be the worst. epsilons: values of ε, at least 0.
@@ -78,7 +78,7 @@ def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> floa
 
     One fast computation tests the raised δ for all others together. If this fails at ε = 0, every accountant's own δ
     is computed. This costs no more than a test, and other simulations find δ in the cache. For more than two classes
-    (`KaryExchange`), a test is cheaper. At ε = 0, it tests the first accountant's δ without a rise.
+    (`KaryExchange`), a test is cheaper. At ε = 0, the test is of the first accountant's δ without a rise.
 
     Args:
         models: the accountants. epsilon: ε. delta: the first accountant's δ at ε.
@@ -98,8 +98,8 @@ def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> floa
 def satisfied(models: Sequence[Accountant], epsilon: float, delta: float) -> bool:
     """Whether one fast computation certifies (ε, δ) for all accountants. For the first, (ε, δ) is known to hold.
 
-    False does not mean that (ε, δ) fails. The computation may miss an (ε, δ) that holds. The models must be at least
-    two, and all of two-class label exchanges.
+    False does not mean that (ε, δ) fails. The computation may miss an (ε, δ) that holds. The result is also False for
+    a single model, or if a model is not of a two-class label exchange.
 
     Args:
         models: the accountants. epsilon: ε. delta: δ in (0, 1).
@@ -166,9 +166,9 @@ class WorstOf(Accountant):
 def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
     """A law of the privacy loss that dominates the accountant's law, from few points of the curve δ(ε), for speed.
 
-    The points are the stated (ε, δ), up to three smaller values of ε, and the pure ε (at δ = 0) up to 700. The three
-    values are 0, a power of 2, and half this power. The power is the largest up to 0.7 of the stated ε, or of the pure
-    ε if this is smaller. The law is valid at every ε: δ is convex in e^ε, and so lies below the lines between the
+    The points are the stated (ε, δ), up to three smaller values of ε, and the pure ε (at δ = 0) if at most 700. The
+    three values are 0, a power of 2, and half this power. The power is the largest up to 0.7 of the stated ε, or of the
+    pure ε if this is smaller. The law is valid at every ε: δ is convex in e^ε, and so lies below the lines between the
     points.
 
     For users who fetch with different probabilities (accountants `FetchDistribution` and `CappedFetch`), δ is slow to

@@ -58,7 +58,7 @@ from p2p_sim.replicate.replicate import KEPT, Replicate
 from p2p_sim.scenario import Scenario
 
 _OFF = 1e-3
-"""By so much, single precision may move a sum of probabilities away from 1, or a probability below 0."""
+"""Rounding in single precision may move a sum of probabilities this far from 1, or a probability this far below 0."""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def _nearest(overlay: Overlay, start: int, most: int) -> Counts:
 
 
 def draw(network: ObservedNetwork, directory: Path) -> list[Path]:
-    """Draw the figures into a directory, and return their files. Figures of an earlier run are replaced.
+    """Draw the figures into a directory, and return their files. Files of the same names are replaced.
 
     Each figure is written whole or not at all.
     """

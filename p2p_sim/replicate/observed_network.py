@@ -26,9 +26,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class ObserverTraffic:
-    """The number of messages that one observer saw, and their bytes with headers. Messages that never arrive count only
-    for the eavesdropper.
-    """
+    """Messages that one observer saw: number, and bytes with headers. Only eavesdroppers see undelivered messages."""
 
     messages: int
     bytes: int
@@ -87,8 +85,8 @@ class ObservedNetwork:
     submitted_s: seconds at which the learner accepted the user's submission, or infinity.
     handled, handled_bytes: delivered messages that a user sent or received, and their bytes. answers: number of the
         user's delivered replies. member: whether the user tells the learner what she sees. own: whether the user got no
-        reply and her own noisy label reached the learner, in time or late. held: whether a member received the noisy
-        label of this user, who is no member.
+        reply and her own noisy label reached the learner, in time or late. held: whether a member received this
+        user's noisy label; False for members.
     source: the user whose noisy label she submitted; -1 if she submitted none, or `protocol` is not None.
     reached: whether her submission came to the learner. The learner sees a late submission, but drops it.
     epsilon: certified ε of her label against a learner who sees the set of submissions. epsilon_local: ε₀, the ε of the
@@ -334,8 +332,8 @@ def record(network: ObservedNetwork) -> dict[str, Any]:
 def books(users: int, counts: Row) -> Row:
     """Numbers of users by the fate of their requests, in an exchange in which each user asks for one label.
 
-    Every user counts once. An unanswered user's last request expired or failed. A departed user went offline for good
-    while her request was open. An absent user never asked.
+    Every user counts once. An answered user got a label. An unanswered user's last request expired or failed. A
+    departed user went offline for good while her request was open. An absent user never asked.
 
     counts: the counts of messages and requests in a result row.
     """

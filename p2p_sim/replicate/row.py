@@ -55,9 +55,9 @@ GUESSES = (
     "advantage_local", "advantage_times", "advantage_coalition", "guess_uniform", "guess_cluster", "guess_model",
 )  # fmt: skip
 """Columns of guessing advantages, and of shares of labels guessed right, in the order of the row. A guessing advantage
-is what a release adds to an observer's share of right guesses."""
+is an upper bound of what a release adds to an observer's share of right guesses."""
 LARGEST_PUBLIC = 2_000
-"""Largest number of held-out rows from which the model learns that stands for an observer's prior knowledge."""
+"""Largest number of held-out rows for learning the model that stands for an observer's prior knowledge."""
 _UP, _BLOCK = 1.0 + 1e-12, 2**16
 """`_UP`: the factor by which a computed mean is multiplied, so that it stays an upper bound despite rounding errors.
 `_BLOCK`: the number of users whose label probabilities are in memory at a time."""
@@ -190,8 +190,8 @@ def privacy(kind: str, accounted: Accounted) -> Row:
 def network(population: People, outcome: Outcome) -> Row:
     """The columns of a row about the network.
 
-    By the three times, in seconds, 50, 90 and 99% of submissions had arrived. Counts and times are None if no messages
-    were simulated. Three numbers are about the overlay (who may ask whom), and 0 if there is no overlay.
+    Three columns are the times, in seconds, by which 50, 90 and 99% of submissions had arrived. Counts and times are
+    None if no messages were simulated. The numbers about the overlay (who may ask whom) are 0 if there is no overlay.
     """
     overlay, arrivals = outcome.overlay, outcome.arrivals
     if arrivals is None:
@@ -247,9 +247,9 @@ def damage(risk: Risk, honest: Risk | None) -> Row:
 
 
 class Priors(NamedTuple):
-    """Probabilities of users' labels, as an observer believes before she sees the release.
+    """Probabilities of users' labels, which an observer assigns before she sees the release.
 
-    probabilities: (m, K) m different rows with the probabilities of K labels. users: (m,) how many users have each row.
+    probabilities: (m, K) the probabilities of K labels in each of m rows. users: (m,) how many users have each row.
     accuracy: share of users whose label has the largest probability in their row; None: the mean over users of the
     largest probability is used instead.
     """
@@ -265,9 +265,10 @@ def advantage_columns(
     """The columns about how often labels are guessed right.
 
     The learner has advantages with three priors: a uniform one; the shares of labels in each cluster; and the law of
-    labels or, if unknown, a model learned from held-out rows. Further advantages are for an observer of a user's own
-    noisy label, for a learner who sees times, and for a coalition. For each prior, a column has the share of labels
-    guessed right without a release. A column is None if the run has no such observer or prior.
+    labels or, if unknown, a model learned from held-out rows. For the last two priors, columns have the mean and the
+    largest advantage over users. Further advantages are for an observer of a user's own noisy label, for a learner who
+    sees times, and for a coalition. For each prior, a column has the share of labels guessed right without a release. A
+    column is None if the run has no such observer or prior.
 
     Args:
         case, people, mechanism: the replicate, its users and the mechanism. outcome: the result of the run.
@@ -297,8 +298,8 @@ def advantage_columns(
 
 
 def _averaged(name: str, law: LossLaw, priors: Priors) -> dict[str, float]:
-    """Three columns for one kind of prior: upper bounds of the mean and largest guessing advantage, and the share of
-    labels guessed right without a release.
+    """Three columns for one kind of prior: upper bounds of the mean and largest guessing advantage of users, and the
+    share of labels guessed right without a release.
 
     Args:
         name: the prior's name in the columns ("cluster" or "model"). law: a law of the privacy loss that dominates the

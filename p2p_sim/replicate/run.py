@@ -127,8 +127,8 @@ class Result:
         """The accuracy of a predictor among the users, estimated from the released labels alone, with an interval.
 
         Args:
-            predictor: an object with a method `probabilities`. It must not have learned from the judging labels.
-            clusters: numbers of the clusters whose labels judge it; default: all.
+            predictor: an object with a method `probabilities`. It must not have learned from the labels used here.
+            clusters: numbers of the clusters whose labels are used; default: all.
             confidence: the confidence of the interval, between 0 and 1.
 
         Raises:
@@ -220,7 +220,7 @@ def release(
         scenario: a scenario, the path of its file, or the name of a shipped scenario. Scenarios that differ in
         `noise_salt` have the same users and fresh noise. replicate: the replicate's index. data_dir: where data files
         are; default: the environment variable P2P_SIM_DATA. at_delta: δ at which ε is stated if the mechanism has no
-        accountant for every δ. Then only this statement (ε, δ) is composed.
+        accountant, which would give ε at any δ. Then only this statement (ε, δ) is composed.
 
     Raises:
         InputError: an argument is of a wrong type, the scenario cannot be run, or it states no finite ε.

@@ -22,8 +22,8 @@ from p2p_sim.replicate.run import exchange, measure, set_up
 HELD_BACK = 1.0 / 3.0
 """Share of the released labels that judge a model; the model learns from the others."""
 VALUE, LOWER, UPPER, PRIVATE = "validated", "validated_lower", "validated_upper", "private_score"
-"""Columns of rows: an accuracy estimated from released labels, the ends of its interval, and a curator's noisy share of
-right answers."""
+"""Columns of rows: an accuracy estimated from released labels, the ends of its interval, and a share of right answers
+with a curator's noise."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def row_scored(case: Replicate, noise_scale: float) -> StatedRow:
     """A replicate's row and terms (privacy statements without numbers), plus a curator's noisy score of the model.
 
     The row is one run of a private selection, which scores many models on the same users. So replicate 0 always gives
-    the users, and the case's own index decides only the noise.
+    the users, and the case's own index decides the other random numbers, such as the noise.
 
     Args:
         case: what to run. noise_scale: scale of the two-sided geometric noise on the number of users whose label

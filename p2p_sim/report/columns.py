@@ -146,7 +146,7 @@ LOOK_TEXTS = {
     "curator": "Runs of a private selection: each ε here is for one run; the larger ε of the whole selection, "
     "choice included, is in trials.csv",
 }
-"""For each value of the column `look` (the data that a search looked at), a sentence. Other searches cost no ε."""
+"""A sentence by value of the column `look` (the data that a search looked at). Other searches cost no ε."""
 
 
 def choices(rows: pd.DataFrame) -> list[str]:

@@ -81,8 +81,8 @@ def _results(rows: Any) -> Results:
 def _axes(rows: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
     """The swept keys of rows, in tuples of keys that change together.
 
-    Then each value of a key occurs with a single value of any other key. A column with a dot in its name is a swept
-    key. `engine` and `seed` are swept keys if they vary.
+    Within a tuple, each value of a key occurs with a single value of each other key. A column with a dot in its name is
+    a swept key. `engine` and `seed` are swept keys if they vary.
     """
     fixed = rows.drop_duplicates(POINT)
     keys = [str(name) for name in rows if "." in str(name) or (name in ("engine", "seed") and rows[name].nunique() > 1)]

@@ -21,7 +21,7 @@ LOCK = ".lock"
 def locked(directory: Path) -> Iterator[None]:
     """A context in which this process alone writes to a directory. A missing directory is made.
 
-    If the work in this context fails, an empty directory that was made here is removed.
+    If the work fails and has removed all files, the lock too, a directory that was made here is removed.
 
     Raises:
         InputError: the directory cannot be made, or another process holds the lock.

@@ -237,6 +237,13 @@ def test_the_flip_probability_is_that_of_calibrate(client):
     del at["epsilon"]
     assert asked(client, at).json()["figures"]["epsilon_upper"] <= 0.5
     assert client.get("api/needed", query={**fields, "epsilon": ""}).json()["error"] == "--epsilon: is missing"
+    assert (
+        client.get("api/needed", query={**fields, "num_classes": "0"}).json()["error"]
+        == "--num-classes 0: must be at least 2"
+    )
+    assert client.get("api/needed", query={**fields, "observer": ""}).json() == found
+    peer = client.get("api/needed", query={**fields, "observer": "peer", "sampling_rate": ""}).json()
+    assert "peer, any θ, K = 2" in peer["asked"]
 
 
 def supported(curve, epsilon):

@@ -75,7 +75,7 @@ def test_where_the_law_is_not_exact_the_end_says_only_what_epsilon_says(network)
     assert learned_of(run, protagonist(film)) is None
     assert story.stage["beliefs"] == []
     assert "probability <b>" not in str(story.learned)
-    assert "her odds change by at most" in str(story.learned) or "No finite" in str(story.learned)
+    assert "her odds change by at most" in str(story.learned) or "no finite ε" in str(story.learned)
 
 
 @pytest.mark.parametrize(

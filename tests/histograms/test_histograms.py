@@ -232,7 +232,7 @@ def test_points_outside_the_cube_and_many_dimensions_are_said_aloud():
     assert model.table_.coordinates.ravel().tolist() == [0, 1]
     rng = np.random.default_rng(13)
     points, labels = rng.random((1000, 20)), rng.integers(0, 2, 1000)
-    with pytest.warns(UserWarning, match="most of them empty; an empty cell answers by its noise alone"):
+    with pytest.warns(UserWarning, match="most of them empty; an empty cell answers by noise alone"):
         model = PCL().fit(points, labels)
     assert 0.3 < model.predict(rng.random((1000, 20))).mean() < 0.7
     with pytest.warns(UserWarning, match="no cell of 100 rows passed the threshold"):

@@ -78,7 +78,9 @@ def test_what_nobody_paid_for_cannot_be_shown_and_nobody_pays_for_anothers():
     with pytest.raises(LookupError, match="no entry of the ledger pays for"):
         ledger.show(b"model", 1)
     ledger.pay(0, b"model", 1.0)
-    with pytest.raises(ValueError, match="from all rows of organisation 0: all rows of organisation 1 cannot pay for it"):
+    with pytest.raises(
+        ValueError, match="from all rows of organisation 0: all rows of organisation 1 cannot pay for it"
+    ):
         ledger.pay(1, b"model", 1.0)
     with pytest.raises(ValueError, match="from all rows of organisation 0: low of organisation 0 cannot pay for it"):
         ledger.pay(0, b"model", 1.0, "low")
