@@ -45,7 +45,7 @@ def film_html(network: ObservedNetwork) -> str:
         3,000 messages shows a sample of the users, and says so.
 
     Raises:
-        RuntimeError: the film and the run have different counts, which is a fault of the simulator.
+        RuntimeError: the film and the run's records do not agree, which is a fault of the simulator.
     """
     film = film_of(network)
     still_s, story, layout = _busiest(film), story_of(film), film.places
@@ -157,12 +157,12 @@ def _drawn(film: Film) -> str:
 
 
 def _symbol(state: int, label: int) -> str:
-    """The name of the SVG symbol that marks a user. A user with a label has "l" and the label's number. A user has "lx"
-    if her message is not a single class (for example a vector). Every other user has "k" and her state.
+    """The name of the SVG symbol that marks a user. In the states 2 and 3 it is "l" and the number of her label's
+    symbol, or "lx" if her message is not a single class (for example a vector). Otherwise it is "k" and her state.
 
     Args:
-        state: 0 not begun, 1 waits for a label, 2 has got a label, 3 has submitted, 4 has failed. label: the label that
-        she got or submitted; below 0: none, or a message that is not a single class.
+        state: as in `doing`, from 0 to 4. label: the label that she got (state 2) or submitted (state 3); below 0:
+        none, or a message that is not a single class.
     """
     return f"k{state}" if state not in (2, 3) else "lx" if label < 0 else f"l{label % LABELS}"
 
@@ -210,8 +210,8 @@ def _lines(film: Film) -> str:
 
 def _users(film: Film, at_s: float) -> list[dict[str, Any]]:
     """The marker of each user in the picture at the moment `at_s` (in seconds), as a dictionary. x, y: her place, in
-    the picture's units (1000 by 640). state: what she last did: 0 nothing, 1 asked, 2 got a label, 3 submitted, 4
-    failed. symbol: the name of the SVG symbol.
+    the picture's units (1000 by 640). state: what she last did, as in `doing`, from 0 to 4. symbol: the name of the
+    SVG symbol.
     """
     states, where = doing(film, at_s), film.places.user.round(1)
     received, submitted = held_labels(film)

@@ -38,10 +38,10 @@ class Shown(Sent):
     """The messages of a film, in the order of sending. Arrays have one entry for each message, (s,).
 
     sender, receiver: position among the film's users, LEARNER, NOT_SHOWN or HIDDEN_MEMBER. how: what became of the
-    message. LOST: it was lost on the way. OFFLINE: the receiver was offline. DELIVERED: it was used. LATE: it was
-    delivered, and then dropped. label: the noisy label in the message; -1: none or unknown. A request has no label. A
-    message that is not a single class (for example a vector) has the label -1. In another protocol than the label
-    exchange, the label of a message that did not arrive is unknown.
+    message. LOST: it was lost on the way. OFFLINE: the receiver was offline. DELIVERED: it was delivered, and not
+    dropped. LATE: it was delivered, and then dropped. label: the noisy label in the message; -1: none or unknown. A
+    request has no label. A message that is not a single class (for example a vector) has the label -1. In another
+    protocol than the label exchange, the label of a message that did not arrive is unknown.
     """
 
     types = (*Sent.types, np.int64, np.int64)  # type: ignore[assignment]
@@ -118,7 +118,7 @@ def film_of(network: ObservedNetwork) -> Film:
         3,000 messages shows only some users.
 
     Raises:
-        RuntimeError: the film and the run have different counts, which is a fault of the simulator.
+        RuntimeError: the film and the run's records do not agree, which is a fault of the simulator.
     """
     # halve the number of users until the film has at most 3,000 messages
     users = _chosen(network, MOST_USERS)
@@ -178,7 +178,7 @@ def _last(times: Floats) -> float:
 
 def _fates(network: ObservedNetwork) -> Fates:
     """What became of users' requests in a label exchange. There each user has one question. So all moments follow from
-    the messages and from the requests that expired.
+    the messages, the requests that expired, and the users' periods online.
     """
     sent, expired, n = network.trace.sent, network.trace.expired, network.num_users
     own, reply = (sent.kind == REQUEST) & ~sent.forwarded, (sent.kind == REPLY) & (sent.receiver >= 0)
@@ -189,7 +189,7 @@ def _fates(network: ObservedNetwork) -> Fates:
     at = np.where(np.isfinite(sent.arrives_s), sent.arrives_s, sent.sent_s)
     np.maximum.at(heard, sent.sender[own], at[own])
     np.maximum.at(heard, sent.receiver[reply], at[reply])
-    if sent.forwarded.any():  # the transcript does not tell whose request a user passed on: take the last message
+    if sent.forwarded.any():  # the transcript does not tell whose request a user passed on: take the run's last message
         heard = np.where(np.isfinite(first_s), _last(at), -np.inf)
     # a user who came online and never asked has no neighbour: her question has failed
     waiting, never = ~np.isfinite(network.answered_s), ~np.isfinite(first_s) & np.isinf(lapsed)
@@ -238,9 +238,9 @@ def _fates_of_requests(network: ObservedNetwork) -> Fates:
 
 def _chosen(network: ObservedNetwork, most: int) -> Integers:
     """The numbers of at most `most` users whom a film shows, ascending. A run with at most `most` users is shown
-    completely. Otherwise whole clusters are taken while they fit. The cluster of the user with the largest certified ε
-    comes first; the other clusters follow in their order. If her cluster is too large, `_company` takes some of its
-    users.
+    completely. Otherwise each cluster that still fits is taken whole. The cluster of the user with the largest
+    certified ε comes first; the other clusters follow in their order. If her cluster alone has too many users,
+    `_company` takes some of them.
     """
     if network.num_users <= most:
         return np.arange(network.num_users)

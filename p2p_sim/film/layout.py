@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 1000.0, 640.0
 """Width and height of the picture, in the picture's own unit."""
 LEARNER_RADIUS, MARGIN, BETWEEN = 58.0, 14.0, 12.0
 MOST_EDGES = 6_000
-"""The largest number of edges that are drawn. If the network has more edges, no edge is drawn."""
+"""The largest number of edges that are drawn. If more edges join users in the picture, no edge is drawn."""
 GOLDEN = math.pi * (3.0 - math.sqrt(5.0))
 
 
@@ -73,7 +73,7 @@ def _discs(sizes: Integers) -> Floats:
     share = np.sqrt(sizes / sizes.max())
     if sizes.size == 2:
         return np.column_stack([[215.0, WIDTH - 215.0], [HEIGHT / 2] * 2, 205.0 * share])
-    # directions of the discs from the middle; a larger disc gets more room, and the first disc is at the left
+    # angles of the discs around the middle; a larger disc gets more room, and the first disc is at the left
     room = share + 0.15
     turn = (np.cumsum(room) - 0.5 * room) / room.sum()
     angles = np.asarray(math.pi + 2.0 * math.pi * (turn - turn[0]))
@@ -88,11 +88,11 @@ def _discs(sizes: Integers) -> Floats:
 
 
 def _ellipse(angles: Floats, radii: Floats) -> Floats:
-    """Discs near the border of the picture (1000 by 640), as centres (x, y) and radii, (c, 3). Disc i stands in the
-    direction angles[i] from the middle.
+    """Discs near the border of the picture (1000 by 640), as centres (x, y) and radii, (c, 3). Disc i is to the
+    right of the middle in proportion to cos(angles[i]), and below the middle in proportion to sin(angles[i]).
 
     Args:
-        angles: (c,) directions, in radians. radii: (c,) radii of the discs, in the picture's units.
+        angles: (c,) in radians. radii: (c,) radii of the discs, in the picture's units.
     """
     across, down = WIDTH / 2 - radii - 4.0, HEIGHT / 2 - radii - 4.0
     return np.column_stack([WIDTH / 2 + across * np.cos(angles), HEIGHT / 2 + down * np.sin(angles), radii])
@@ -159,7 +159,7 @@ def _inside(overlay: Overlay | None, users: Integers, edges: Integers) -> Floats
 
 
 def _apart(points: Floats, rounds: int = 60) -> Floats:
-    """The points (u, 2) of users in the unit disc, moved so that no user hides another user. In each of `rounds`
+    """The points (u, 2) of users in the unit disc, moved so that users hide each other less. In each of `rounds`
     rounds, two points closer than 1.25/√u push each other apart a little.
     """
     least, points = 1.25 / math.sqrt(len(points)), np.array(points, dtype=np.float64)

@@ -19,8 +19,9 @@ NOBODY = "No user is chosen. Click one in the picture, or choose her in the list
 def held_labels(film: Film) -> Integers:
     """Two noisy labels of each of the u users in the picture, (2, u); -1: none.
 
-    Row 0 has the label in the first reply that came to the user in time. Row 1 has the label that the learner took from
-    her.
+    In the label exchange both rows have the noisy label that she holds (see `peers_of`), even if she submitted none. In
+    another protocol, row 0 has the label in the first reply that came to her in time, and row 1 the label that the
+    learner took from her.
     """
     network, users, m = film.network, film.users, film.network.messages
     if network.protocol is None:
@@ -40,7 +41,7 @@ def script_data(film: Film, story: Story) -> dict[str, Any]:
     """The data with which the page's script plays a film, by name and ready for JSON. Columns describe users, messages,
     expired requests and users' offline periods. The data also have the run's counts over time, and texts such as δ and
     ε₀. Times are whole numbers of ticks; a tick is a millionth of the run, and -1 stands for never. A user is given by
-    her index in the picture.
+    her index in the picture, but in the columns of `_who_saw` by her number in the whole run.
 
     Args:
         film: users, messages and counts. story: the film's opening, which follows one user's label.
@@ -80,10 +81,10 @@ def script_data(film: Film, story: Story) -> dict[str, Any]:
 
 def _user_data(film: Film) -> dict[str, list[Any]]:
     """Columns with one entry for each user in the picture. id, cluster: her number and cluster. epsilon: her certified
-    ε. member: whether she is in the coalition. noisy, got, gave: her noisy label, the label that she got, and the label
-    that the learner took from her; -1: none. asked, failed, answered, submitted: when she first asked, failed to get a
-    label, got a label, or had her submission taken. These times are in ticks (millionths of the run); -1: never.
-    Further columns, from `_who_saw`, say who saw her noisy label.
+    ε. member: whether she is in the coalition. noisy, got, gave: her noisy label, and both labels from `held_labels`;
+    -1: none. asked, failed, answered, submitted: when she first asked, failed to get a label, got a label, or had her
+    submission taken. These times are in ticks (millionths of the run); -1: never. Further columns, from `_who_saw`, say
+    who saw her noisy label.
     """
     network, users, fates = film.network, film.users, film.fates
     received, submitted = held_labels(film).tolist()

@@ -34,7 +34,8 @@ LARGEST = 2_000
 """Largest number of users of a cluster for which the posterior is computed. At this size the computation takes a
 second."""
 _LOG_TAIL = -36.0
-"""Logarithm of the probability that sums over the learner's views may omit. Upper bounds include this probability."""
+"""Logarithm of a probability. Sums over the learner's views may omit views of this total probability; upper bounds add
+the probability."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ DID = {
     1: "waits for a reply",
     2: "has a noisy label",
     3: "the learner has her submission",
-    4: "got no label: it failed",
+    4: "got no label: her request failed",
 }
 """What a user did so far, in words, by the number of her state."""
 DID_IN_PROTOCOL = {
@@ -193,7 +194,7 @@ def protagonist(film: Film) -> int:
 
 
 def story_of(film: Film) -> Story:
-    """The opening of a film, which follows one user's label and ends with what the learner learned of it."""
+    """The opening of a film, which follows one user's label and ends with what the learner learned of this label."""
     network, user = film.network, protagonist(film)
     labels, peer = network.labels, int(peers_of(network)[user])
     accepted = np.isfinite(network.submitted_s)
@@ -321,15 +322,16 @@ def _certain(learned: Posterior, true: int) -> tuple[Markup, ...]:
 
 def _bounded(network: ObservedNetwork) -> tuple[Markup, ...]:
     """The last scene's caption and one paragraph below the opening, if the posterior of the user's label cannot be
-    computed exactly. The run's privacy statement bounds by a factor e^ε how much the odds of her label can change.
+    computed exactly. By the run's privacy statement, both bound how much the odds of her label can change, or say that
+    no finite ε is known.
     """
     statement = network.statement
     if math.isinf(statement.epsilon_upper):
-        text = Markup("What did the learner learn of {}? No finite ε is known: maybe her label.").format(USER)
+        text = Markup("What did the learner learn of {}? Possibly her label itself: no finite ε is known.").format(USER)
         return text, text
     # e^ε, unless it overflows a double (ε near 709)
     value = f" = {bound_text(math.exp(statement.epsilon_upper), up=True)}" if statement.epsilon_upper < 700.0 else ""
-    odds = Markup("up to a probability δ = {:g}, her odds change by at most e<sup>ε</sup>{}.").format(
+    odds = Markup("up to an additive δ = {:g} in probabilities, her odds change by at most e<sup>ε</sup>{}.").format(
         statement.delta, value
     )
     epsilon = bound_text(statement.epsilon_upper, up=True)

@@ -86,7 +86,7 @@ def check_labels(y: ArrayLike, rows: int) -> NDArray[np.uint8]:
 def check_parameters(estimator: Any) -> None:
     """Check the parameters of a histogram estimator. epsilon (ε) and side (the side length of the cubes) must be finite
     and above 0. delta (δ) must be in (0, 1). random_state (the seed of the noise) must be a whole number of at least 0.
-    A parameter may be missing; it may be None, except the seed.
+    A parameter may be missing. A parameter other than the seed may be None.
 
     Raises:
         InputError: a parameter is out of range; the text names it.

@@ -199,11 +199,11 @@ def packing_cells(rule: "PCL2 | PCL2b", points: Floats, *, bounded: bool) -> Par
 
     Args:
         rule: the estimator; `PCL2` explains the parameters radius (r), dimension, reference, metric and centred.
-        points: (n, d), the private sample; only its shape is used. bounded: whether a grid covers [0, 1]^d or all of
-        R^d.
+        points: (n, d), the private sample; the partition depends only on its shape. bounded: True: a grid covers [0,
+        1]^d; False: all of R^d.
 
     Raises:
-        InputError: r or the dimension is not above 0, or the reference set is the sample.
+        InputError: r or the dimension is out of range, or the reference set is malformed, empty or the sample itself.
     """
     rows, dimensions = points.shape
     dimension = dimensions if rule.dimension is None else rule.dimension
@@ -264,8 +264,8 @@ class PCL2b(CellClassifier):
     every law of the data.
 
     Two noisy histograms are released: the number of all examples in each cell, and the number with label 1. Numbers
-    below a threshold are not released, and count as 0. A point gets class 1 if its cell's second number is more than
-    half of the first number.
+    below a threshold are not released, and count as 0. A point gets class 1 if its cell's first number is released, and
+    the second number is more than half of the first.
 
     Args:
         epsilon: ε of each histogram, above 0: the classifier costs 2ε. delta: δ of each histogram; None: n^-2. radius:

@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Metric = str | Callable[..., float]
 FARTHEST = 2.0**62
-"""Largest coordinate of a cell. Points beyond it belong to the outermost cells."""
+"""Largest absolute value of a cell's coordinate. Points farther out belong to the outermost cells."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,8 @@ def even_side(rows: int, dimensions: int) -> float:
 
 
 def warn_if_sparse(rows: int, dimensions: int, per_axis: int) -> None:
-    """Warn if a partition of the unit cube has more cubes than the sample has rows. Most cubes are then empty, and the
-    answer of an empty cube is noise alone.
+    """Warn if a partition of the unit cube has more cubes than the sample has rows. Most cubes are then empty. An
+    empty cube answers by noise alone, or 0 if empty cubes get no noise.
 
     Args:
         rows: number of rows of the sample. dimensions: d, the number of features. per_axis: number of cubes along each
@@ -170,7 +170,7 @@ def warn_if_sparse(rows: int, dimensions: int, per_axis: int) -> None:
     if cells > rows:
         warnings.warn(
             f"n = {rows} rows in d = {dimensions} dimensions: {cells:.3g} cells, most of them empty; "
-            "an empty cell answers by its noise alone, which is a fair coin",
+            "an empty cell answers by noise alone (a fair coin), or 0 if empty cells get no noise",
             stacklevel=3,
         )
 
@@ -179,7 +179,7 @@ class Level(NamedTuple):
     """The index of one coordinate in a table of cells.
 
     values: (v,) distinct values of the coordinate, ascending. codes: (c,) codes of the distinct prefixes, ascending. A
-    prefix is a cell's coordinates up to this coordinate. The code of a prefix is v times the index of the prefix
+    prefix is a cell's coordinates up to and including this one. The code of a prefix is v times the index of the prefix
     without the last coordinate, plus the index of the last coordinate's value. So codes have the order of the prefixes.
     """
 
@@ -244,8 +244,8 @@ class CellNoise:
     """Laplace noise for every possible cell. It is a function of the seed and the cell, so no noise is stored.
 
     The noise is for simulation and does not protect real people: the generator is not cryptographic, and the noise has
-    53 bits. Two cells that differ before the last coordinate have the same noise with a probability of approximately
-    2**-64.
+    53 bits. Two cells that differ before the last coordinate have equal addresses, and so equal noise, with a
+    probability of approximately 2**-64.
 
     Args:
         seed, purpose: these determine the noise; different purposes have independent noise. scale: scale of the Laplace

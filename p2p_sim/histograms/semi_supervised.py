@@ -39,7 +39,7 @@ class Concepts(Protocol):
 
     def net(self, points: Floats) -> Net:
         """A finite list of classifiers of this class. Every labelling of the points (m, d) that the class can produce
-        is also produced by a classifier in the list. Only a classifier that labels all points with 0 may be missing.
+        is also produced by a classifier in the list. Only the labelling of all points with 0 may be missing.
         """
         ...
 
@@ -56,8 +56,8 @@ class HalfSpaces:
     directions: int = 1
 
     def net(self, points: Floats) -> "HalfSpaceNet":
-        """A finite list of half-spaces {x: u·x >= t}. For each direction u, the list has one half-space for each way in
-        which a threshold t splits the points.
+        """A finite list of half-spaces {x: u·x >= t}. For each direction u, the list has at least one half-space for
+        each way in which a threshold t splits the points.
 
         Args:
             points: (m, d), d = 1 or 2.
@@ -225,7 +225,7 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"unlabelled has {others.shape[1]} features, X has {points.shape[1]}")
         streams = Streams(self.random_state, 0)
         self.density_ = PCDE(self.epsilon, self.delta, random_state=self.random_state).fit(others)
-        drawn = np.zeros((0, points.shape[1]))  # the net has no points if no cell was released
+        drawn = np.zeros((0, points.shape[1]))  # the net is made without points if no cell was released
         if len(self.density_.masses_):
             drawn = self.density_.sample(self.net_points, streams.generator("histogram net"))
         # a finite net with every labelling of the drawn points, and a private choice from this net

@@ -85,7 +85,7 @@ class _Evidence:
 
     @property
     def users(self) -> NDArray[np.intp]:
-        """The numbers of the users who may be the owners of released labels. If users release their own labels, these
+        """The indices of the users who may be the owners of released labels. If users release their own labels, these
         are the users under whose names labels arrived. Otherwise a released label belongs to a random user of the
         cluster. Then these are all users of every cluster from which a label arrived.
         """

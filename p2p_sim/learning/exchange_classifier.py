@@ -33,10 +33,10 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     Args:
         flip_prob: α in [0, 1 - 1/K] for K classes. sampling_rate: θ in (0, 1]. target_epsilon: a wanted ε; the smallest
-        sufficient α then replaces flip_prob. n_clusters: number of k-means clusters of X if `fit` gets no clusters;
-        None: about √n for n rows, at most 100. delta: δ of `privacy_`, in (0, 1); None: n^-2, at most 1e-4. estimator:
-        a scikit-learn classifier; None: logistic regression. random_state: a seed or a RandomState, which makes the
-        noise repeatable; None: fresh noise in every fit, which a release needs.
+        sufficient α found then replaces flip_prob. n_clusters: number of k-means clusters of X if `fit` gets no
+        clusters; None: about √n for n rows, at most 100. delta: δ of `privacy_`, in (0, 1); None: n^-2, at most 1e-4.
+        estimator: a scikit-learn classifier; None: logistic regression. random_state: a seed or a RandomState, which
+        makes the noise repeatable; None: fresh noise in every fit, which a release needs.
 
     Attributes:
         classes_: (K,) the classes. privacy_: bounds of ε (a `PrivacyBound`) for the cluster with the largest ε, against
@@ -68,7 +68,7 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             None: k-means finds the clusters.
 
         Raises:
-            ValueError: a parameter is out of its range, or a cluster has a single row.
+            ValueError: a parameter is out of its range, all labels are of one class, or a cluster has a single row.
         """
         rows, labels = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(labels)

@@ -111,8 +111,8 @@ class Received:
     def law(self, learner: str) -> NoiseLaw:
         """The public probabilities of each released hard label given the true label. A learner can use these
         probabilities to correct for the noise. The probabilities are K x K matrices, with a row for each true label and
-        a column for each released label. Each label, or each group of labels, has such a matrix. The law also says
-        whose label is released: the user's own, or the label of a random user of her cluster.
+        a column for each released label. All labels have one such matrix, or each group of labels has its own. The
+        law also says whose label is released: the user's own, or the label of a random user of her cluster.
 
         Args:
             learner: kind of the learner, for the error message only.
@@ -196,7 +196,7 @@ class Learner(Config):
         """
 
     def learn(self, received: Received) -> Predictor:
-        """The predictor learned from a release. Learners that need more than features and weights override it."""
+        """The predictor learned from a release. Learners that need more than features and weights override `learn`."""
         return self.fit(received.rows, received.weights)
 
     def learn_counts(self, received: Counted) -> Predictor:

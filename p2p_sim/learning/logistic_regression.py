@@ -130,7 +130,7 @@ class _Sigmoids:
 
 def trimmed_shares(counts: NDArray[np.integer] | Floats, trim: float) -> Floats:
     """Class shares (C, K) of the labels that remain in each of C clusters after trimming. From each of the K classes,
-    `trim` times the number of all labels of the cluster is removed.
+    `trim` times the number of all labels of the cluster are removed.
 
     A class loses no more labels than it has. If no label of a cluster remains, all its shares are 0.
 
@@ -152,8 +152,8 @@ class TrimmedClustersConfig(PenalisedLogisticConfig):
     For two classes the share q of ones becomes (q - trim) / (1 - 2 trim), cut to [0, 1]. Suppose that a random share
     `trim` of the labels was inverted, by liars or by a randomizer. Then the result is on average the share before the
     inversions, unless the result was cut. Other lies are not undone. Suppose that a share `trim` of the users always
-    submit 1, and that p is the honest share. Then the result is closer to p than q is only if p < (1 - 2 trim) / (2 - 2
-    trim). If nobody lies, shares are exaggerated.
+    submit 1, and that the other users' share of ones is p. Then the result is closer to p than q is only if p < (1 - 2
+    trim) / (2 - 2 trim). If nobody lies, shares are exaggerated.
     """
 
     kind: Literal["trimmed_clusters"] = "trimmed_clusters"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Architecture = Literal["simple", "resnet18"]
 LEAST_SIDE = 16
-"""Smallest side of an image, in pixels. A smaller image would leave a layer without pixels."""
+"""Smallest side of an image, in pixels. A smaller image would leave a layer of the simple network without pixels."""
 
 
 def image_shape(num_features: int) -> tuple[int, int, int]:

@@ -70,8 +70,8 @@ class Observed:
     def of(received: Received, law: NoiseLaw) -> "Observed":
         """The released hard labels in the form that their likelihood needs. If users release their own labels, each
         label is one observation, and the user alone is the bag. If a released label belongs to a random user of the
-        cluster, all users of the cluster are the bag. Then equal labels with the same noise matrix are one observation
-        with a count.
+        cluster, all users of the cluster are the bag. Then equal labels of a cluster with the same noise matrix are one
+        observation with a count.
 
         Args:
             received: released labels that arrived, and the public features of all users. law: probabilities of each

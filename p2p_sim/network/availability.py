@@ -135,7 +135,7 @@ class _Membership(Config):
     leave_share: float = Field(default=0.0, ge=0, le=1)
     """Expected share of users who leave for good, 0 to 1."""
     leave_mean_s: float | None = Field(default=None, gt=0, le=1e9)
-    """Mean of the exponential time from joining to leaving, in seconds, above 0 and at most 1e9."""
+    """Mean of the exponential time from joining to leaving, of users who leave; in seconds, above 0 and at most 1e9."""
 
     @model_validator(mode="after")
     def _pairs(self) -> Self:
@@ -172,7 +172,7 @@ class Always(_Membership):
 
 
 class OnOff(_Membership):
-    """Each user is online and offline in turn; the lengths of all periods are independent.
+    """Between joining and leaving, each user is online and offline in turn; all lengths of periods are independent.
 
     At time 0, a user is online with probability mean_on_s / (mean_on_s + mean_off_s), and a whole period begins. With
     exponential periods, this probability holds at every time. With Weibull periods, it holds only at time 0 and in the
@@ -197,7 +197,7 @@ class OnOff(_Membership):
         return self
 
     def draw(self, shard: Shard, streams: Streams, horizon_s: float) -> Availability:
-        """Draw periods up to the horizon. Raises InputError if a user would have too many periods."""
+        """Draw periods up to the horizon. Raises InputError if a user, or the shard, would have too many periods."""
         rng = streams.generator("availability", shard.index)
         begins_on = rng.random(shard.size) < self.mean_on_s / (self.mean_on_s + self.mean_off_s)
         change = self._changes(begins_on, rng, horizon_s)

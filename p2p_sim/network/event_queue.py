@@ -2,9 +2,9 @@
 
 The engine gives the messages to a function, the *handler*. The engine knows no labels and no protocol. Its clock
 advances by a *window*: a span of time with some thousands of messages. The messages of a window are delivered in
-rounds. A round has the messages that were posted for the window in the round before. The window ends when no message is
-left. Every message carries its exact time. If the handler treats the messages of a window independently, the results do
-not depend on the windows.
+rounds. The first round has the messages that are queued for the window. Each further round has the messages that the
+handler posted for this window in the round before. The window ends when no message is left. Every message carries its
+exact time. If the handler treats the messages of a window independently, the results do not depend on the windows.
 
 Beside the messages, SimPy processes may run as *actors*, which post messages too.
 """
@@ -132,7 +132,7 @@ class Engine:
     def _deliver(self, index: int) -> None:
         """Deliver all messages of window number `index`, in rounds, until the window has no message.
 
-        A round has the messages that the handler posted for this window in the round before.
+        After the first round, a round has the messages that the handler posted for this window in the round before.
         """
         while self._ring[index]:
             batches, self._ring[index] = self._ring[index], defaultdict(list)
@@ -146,7 +146,7 @@ class Engine:
                     self._handler(kind, users[part], times[part])
 
     def _refill(self) -> None:
-        """Sort the waiting messages into at most 64 equal windows, each with about the wanted number of messages.
+        """Sort waiting messages into at most 64 windows of equal width, on average with about the wanted number each.
 
         Messages for times after the last window stay in the queue of waiting messages.
         """

@@ -45,7 +45,8 @@ CALIBRATED = frozenset(
 """Faults under which calibrated noise still keeps ε within the target ε.
 
 With these faults some submissions do not arrive. Every submission that arrives is the label of a uniformly random
-member of the cluster. There is one exception: users may submit their own label when a request fails."""
+member of the cluster. There is one exception: if users submit their own label when a request fails, ε may exceed the
+target."""
 
 
 class UniformPeers(Config):
@@ -97,7 +98,7 @@ class OnTimeout(Config):
     """Factor by which the time to wait for a reply grows with each further request, 1 to 100."""
     fallback: Literal["skip", "own_label"] = "skip"
     """What follows the last request. "skip": the user submits nothing. "own_label": she submits her own noisy label,
-    for which only ε₀ holds, the ε of the noise."""
+    which only its noise protects (ε₀)."""
 
     @model_validator(mode="after")
     def _attempts(self) -> "OnTimeout":
@@ -231,11 +232,11 @@ class NetworkConfig(Extended):
 
     @property
     def by_shard(self) -> bool:
-        """Whether each shard (a group of whole clusters) can be simulated alone.
+        """Whether each shard (a group of whole clusters) can be simulated alone, and counts decide the shard's privacy.
 
-        The privacy of a shard then depends only on counts in the shard's clusters, such as numbers of users. Three
-        conditions must hold. First, the learner's link has no limit; otherwise the submissions of all clusters queue
-        for it. Second, everybody is always online. Third, everybody may ask all users of her cluster.
+        These are counts in the shard's clusters, such as numbers of users and of submissions. Three conditions must
+        hold. First, the learner's link has no limit; otherwise the submissions of all clusters queue for it. Second,
+        everybody is always online. Third, everybody may ask all users of her cluster.
         """
         return (
             self.learner_bandwidth_bps is None

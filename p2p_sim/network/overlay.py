@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 MOST_NEIGHBOURS = 10**8
-"""Largest total number of neighbours of all users in a generated overlay; 10^8 neighbours take 400 MB."""
+"""Largest expected sum of all users' numbers of neighbours in a generated overlay; 10^8 neighbours take 400 MB."""
 
 
 class DrawnGraph(NamedTuple):
@@ -103,7 +103,7 @@ class _Generated(Config, ABC):
 
     @abstractmethod
     def expected_degree(self, size: int) -> float:
-        """Expected number of neighbours in a cluster of `size` users; a number above size - 1 counts as size - 1."""
+        """Expected number of a user's neighbours in a cluster of `size` users; above size - 1 counts as size - 1."""
 
     @abstractmethod
     def _draw(self, shard: Shard, rng: np.random.Generator) -> DrawnGraph:
@@ -113,7 +113,7 @@ class _Generated(Config, ABC):
 class GraphOverlay(_Generated):
     """A graph for every cluster, for example from NetworkX. The nodes are assigned to the cluster's users at random.
 
-    Without this assignment, hubs and neighbours on a ring would depend on the order in which users are stored, and so
+    Without this assignment, hubs and neighbours on a ring would depend on the order in which users are stored, and thus
     on features. A derived class gives the expected number of neighbours and the edges.
 
     exchangeable: whether the graph's law stays the same if nodes are renumbered; then no assignment is needed.
@@ -279,7 +279,7 @@ def share_within(radius: float) -> float:
 
 @lru_cache(maxsize=4096)
 def radius_of(share: float) -> float:
-    """The radius within which two random points of the unit square lie with probability `share`."""
+    """The distance that two random points of the unit square do not exceed with probability `share`."""
     from scipy.optimize import brentq
 
     return 1.5 if share >= 1.0 else float(brentq(lambda r: share_within(r) - share, 0.0, math.sqrt(2.0)))

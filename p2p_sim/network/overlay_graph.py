@@ -79,7 +79,7 @@ class Overlay:
 
         edges = np.ones(len(self.indices), dtype=np.int8)
         graph = csr_array((edges, self.indices, self.indptr), shape=(self.num_users, self.num_users))
-        # edges are stored in both directions, so strong components equal connected ones, and need less memory
+        # edges are stored in both directions, so strong components equal connected ones; finding them needs less memory
         component = connected_components(graph, connection="strong")[1]
         first = np.unique(component, return_index=True)[1]  # a node of each component
         return int(np.count_nonzero(np.bincount(cluster_of(cluster_offsets)[first]) > 1))

@@ -43,8 +43,8 @@ def read_trace(path: Path, names: tuple[str, ...], key: str) -> TraceTable:
         key: the scenario key that named the file, for errors.
 
     Raises:
-        InputError: the file has no such column or no rows, or a cell is no number from 0 to 1e9. The message names the
-        line.
+        InputError: the file is unreadable, or has no such column or no rows; or a cell is no number from 0 to 1e9, and
+        the message names the line.
     """
     rows, lines = [], []
     try:

@@ -61,7 +61,7 @@ def read_hospital(path: Path, state: State) -> Examples:
     path: the file. state: time of last change and size of the file; if these have changed, the file is read again.
 
     Raises:
-        InputError: a row is not 14 numbers, or the last number is no diagnosis from 0 to 4, or a number is too large.
+        InputError: a row is not 14 numbers (? if missing), or the last one is not 0 to 4, or a number is too large.
     """
     lines = read_bytes(path).decode("utf-8", errors="replace").split()
     try:

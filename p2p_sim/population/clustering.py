@@ -43,8 +43,7 @@ class _Merging(Clustering):
     """Number of clusters asked for, at least 1; merging may leave fewer."""
 
     def shortfall(self, clusters: int) -> str:
-        """For messages: the number of clusters asked for, and that small clusters were merged; empty if none is
-        missing.
+        """For messages: how many clusters were asked for, and that small ones are merged; empty if none is missing.
 
         Args:
             clusters: number of clusters that were made.
@@ -97,7 +96,7 @@ MOST_USERS = 20_000
 class AgglomerativeClusters(_Merging):
     """Ward's agglomerative clustering; clusters with fewer than `min_size` users are merged into the nearest cluster.
 
-    Nothing is drawn at random. At most 20,000 users are allowed, since memory grows with the square of this number.
+    Nothing is drawn at random. At most 20,000 users are allowed, since memory grows with the square of their number.
     """
 
     kind: Literal["agglomerative"] = "agglomerative"

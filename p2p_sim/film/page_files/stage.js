@@ -73,7 +73,7 @@ for (const shape of shapes) { // what is clicked is larger than what is seen
   shape.prepend(hit);
 }
 const KEYS = {
-  did: film.protocol?.map((text, state) => [state, text]) ?? [[0, "has not begun"], [1, "waits for a reply"], [2, "has a noisy label, and keeps it"], [3, "passed it on: the learner has it"], [4, "got no label: it failed"]],
+  did: film.protocol?.map((text, state) => [state, text]) ?? [[0, "has not begun"], [1, "waits for a reply"], [2, "has a noisy label, and keeps it"], [3, "passed it on: the learner has it"], [4, "got no label: her request failed"]],
   learner: [[0, "no submission from her"], [3, "a submission from her; not whose label it holds"]],
   peer: [[5, "the chosen user"], [0, "nothing"], [1, film.protocol ? "a request or message from her" : "her request"], [2, film.protocol ? "a reply from her" : "her noisy label"]],
   coalition: [[5, "a member of the coalition"], [0, "no message from her"], [1, film.protocol ? "a request or message from her" : "her request"], [2, film.protocol ? "a reply from her" : "her noisy label, known to be hers"], [3, "her submission"]],
