@@ -1,7 +1,7 @@
 """Messages, arrival times and privacy of the exchange among up to 10⁹ users: `python -m analysis.internet_scale`.
 
 The study takes 3 CPU minutes. Runs with up to 10⁶ users are measured, and fits extrapolate the measured values. Exact
-laws (distributions) of messages and arrival times need no fit, and are computed for all numbers of users. If the output
+laws (distributions) of messages and arrival times need no fit, and are computed for 10³ to 10⁹ users. If the output
 folder has the counts of `analysis.internet_scale.beyond` among 10⁸ users, the study compares these, too.
 """
 
@@ -162,8 +162,8 @@ def _measured(network: str, rows: pd.DataFrame, laws: Laws) -> Iterator[GrowthFi
 def _exact(network: str, laws: Laws, users: int) -> Iterator[GrowthFigure]:
     """Yields exact values for n users: bytes that a user sends, bytes that the learner receives for each user, and the
     share of submissions that arrive. Further values are quantiles of arrival times, the last arrival, and the time when
-    the last submission leaves the learner's link. This link has three rates. Each value is the middle between a lower
-    and an upper bound. For the last two times, low and high enclose 95% of replicates.
+    the last submission leaves the learner's link, for three rates of the link. Each value is the middle between a lower
+    and an upper bound. For the last arrival and the link's time, low and high enclose 95% of replicates.
 
     Args:
         laws: the exact law of one user, with times rounded down and with times rounded up. The truth lies between both.

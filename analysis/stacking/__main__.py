@@ -112,8 +112,8 @@ def _tune(frame: Frame, data: Benchmark) -> dict[str, dict[str, float]]:
     """For each ε and method, the penalty λ with the largest mean AUC on public rows. λ multiplies the squared weights
     in logistic regression. The result maps ε as a text, such as "0.5", to a dict from the method's name to λ.
 
-    The methods usually learn from 3,000 rows. With fewer public rows, ε is enlarged: ε times the number of rows stays
-    equal.
+    The methods usually learn from 3,000 rows. If fewer public rows can be learned from, ε is enlarged: ε times the
+    number of rows stays equal.
     """
     enlarged = TRAIN / min(TRAIN, 2 * len(data.public[1]) // 3)
     points = [(method, epsilon, l2) for epsilon in EPSILONS for method in METHODS for l2 in PENALTIES]

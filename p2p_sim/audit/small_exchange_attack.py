@@ -143,7 +143,7 @@ def audit(
       how often each view of the observer occurs for each label of a target. The result is an `Audit`. On a network with
       faults or adversaries, the result is a `RealisedAudit`.
     - In larger clusters, or if users ask several peers, the exchange is attacked in one run, with many targets at once.
-      This run has the exchange's own size and the scenario's engine. The result is a `OneRunAudit`.
+      This run uses the scenario's engine. The result is a `OneRunAudit`.
     - A curator may release noisy label distributions of clusters. The attack counts how often a rare event occurs in
       the release. The result is a `CuratorAudit`.
     - Any other mechanism is attacked in one run. The result is a `ModelAudit` for training by noisy gradient steps,
@@ -157,11 +157,11 @@ def audit(
         10,000,000.
         cluster_size: n. Copies of one cluster of n users are attacked. n is 2 to 1,000,000 for an exchange, and 2 to
         200 for a curator of label distributions. Other mechanisms need None. None: the scenario's own clusters. An
-        attack view by view then copies a cluster of the smallest size. The attack on a curator then takes the size, of
-        a few, at which it is expected to prove most.
+        attack view by view then copies a cluster of the smallest size. The attack on a curator then chooses, among
+        a few cluster sizes, the size at which it is expected to prove most.
         epsilon: for clusters of at most 30 users, the ε at which δ is tested. The value must be at least 0 and below
         the ε of a single noisy label. None: of three values, the ε at which the attack is expected to prove the largest
-        share of the exact δ. With faults or adversaries, None is a quarter of the learner's ε at δ = 1e-3 in an
+        share of the exact δ. With faults or adversaries, None stands for a quarter of the learner's ε at δ = 1e-3 in an
         exchange without faults and adversaries.
         data_dir: where data files are; None: the environment variable P2P_SIM_DATA. learn: whether a classifier also
         attacks clusters of at most 30 users, by all submissions and their times.

@@ -107,7 +107,7 @@ def _wrong_arguments(name: str, method: Callable[..., Any], of_base: Any) -> str
     method. Private methods, and methods that no base class has, get no error.
 
     Args:
-        of_base: what the base class defines under this name; `method` itself if it defines nothing.
+        of_base: what the base class defines under this name; `method` itself if there is nothing.
     """
     if method is of_base or name.startswith("_") or not inspect.isfunction(of_base):
         return ""

@@ -142,7 +142,7 @@ def method_of(offer: Offer | None, owner: object, method: str) -> str:
 
 
 def kinds_of(config: type[Config]) -> tuple[Any, ...]:
-    """The values that a configuration class allows for the key `kind`, by `Literal[...]`; empty if there is none."""
+    """The values that a configuration class allows for the key `kind`; empty if its annotation is no `Literal[...]`."""
     return get_args(config.model_fields["kind"].annotation)
 
 

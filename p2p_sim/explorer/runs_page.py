@@ -106,7 +106,7 @@ class _ListedRun:
 
 
 class RunsTable:
-    """The table of all results directories that may be read. Results that were read stay in memory."""
+    """The table of all results directories that may be read. The results used last stay in memory."""
 
     def __init__(self, directories: ReadableDirectories) -> None:
         self._directories = directories
@@ -114,8 +114,8 @@ class RunsTable:
         self._results: OrderedDict[Path, tuple[Stamp, Results]] = OrderedDict()
 
     def results(self, directory: ReadableDirectory) -> Results:
-        """The results in a directory, read again if the directory's files have changed. The latest results stay in
-        memory. Earlier results stay, too, while there are at most 500,000 rows in all.
+        """The results in a directory, read again if the directory's files have changed. The results used last stay
+        in memory. Results used earlier stay, too, while there are at most 500,000 rows in all.
 
         Raises:
             InputError: the results cannot be read.
@@ -140,8 +140,8 @@ class RunsTable:
             version: a hash that changes whenever a directory's files or state change. If it equals `since`, there is no
             other entry. columns: key, name and meaning of each column. Figures such as accuracy and ε come first, then
             at most 60 scenario keys with values that differ between runs. figures: how many of the columns are figures.
-            runs: one line for each directory, with its cells. left_out: the studies of p2p-sim that cannot be shown in
-            the explorer. Their names are listed by the reason, in words.
+            runs: one line for each directory, with its cells. left_out: the names of studies that come with p2p-sim
+            but cannot be shown in the explorer, by the reason, in words.
         """
         runs = [(directory, self._of(directory)) for directory in self._directories.all()]
         marks = repr([(directory.key, run.stamp, directory.state, directory.reason) for directory, run in runs])
@@ -171,7 +171,7 @@ class RunsTable:
 
 
 def _lay_out(runs: Sequence[tuple[ReadableDirectory, _ListedRun]]) -> dict[str, Any]:
-    """The table's columns, the number of columns with figures, and one line for each directory. Figures come first,
+    """The table's columns, the number of columns that are figures, and one line for each directory. Figures come first,
     then scenario keys with values that differ between runs.
     """
     # scenario keys in order of appearance

@@ -179,7 +179,7 @@ def _judged(population: Population, clusters: tuple[int, ...]) -> Population:
         population: the users, with a known law or rows held out. clusters: numbers of the clusters.
 
     Raises:
-        InputError: no held-out row is in one of the clusters.
+        InputError: no held-out row is in any of the clusters.
     """
     law, holdout = population.law, population.holdout
     if law is not None:

@@ -39,9 +39,9 @@ class AccuracyEstimate:
     """An estimate of a predictor's accuracy among users, from their released labels alone.
 
     lower, upper: ends of the confidence interval, in [0, 1]. value: unbiased estimate, which may lie outside [0, 1];
-    None: the labels determine only a range. identified: whether the interval would shrink to a point with more labels
-    of the same law. labels: number of released labels. confidence: level of the interval, such as 0.95. basis: the
-    method, in words.
+    None: the labels determine only a range. identified: whether the interval would shrink to a point with more users
+    and labels of the same law. labels: number of released labels. confidence: level of the interval, such as 0.95.
+    basis: the method, in words.
     """
 
     lower: float
@@ -59,7 +59,7 @@ class AccuracyEstimate:
 
 @dataclass(frozen=True)
 class _Bound:
-    """An estimated lower or upper bound on the accuracy, moved outwards by its largest bias.
+    """An estimated lower or upper bound on the accuracy, moved outwards by its largest bias; or a bound on an error.
 
     value: the bound. variance: its variance.
     """
@@ -84,9 +84,9 @@ def validated(
 
     Args:
         predictions: (n,) predicted class of each user, in 0..K-1. evidence: for each released label, the user under
-        whose name it came, and a score for each class. The mean of a score over the noise is 1 for the true class and 0
-        for the others. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1. confidence: level of
-        the interval, between 0 and 1. The normal approximation was tested with some hundred labels.
+        whose name it came, and a score for each class. The mean of a score over the noise is 1 for the owner's true
+        class and 0 for the others (exceptions: `Evidence`). cluster_offsets: (C+1,); cluster c holds users offsets[c]..
+        offsets[c+1]-1. confidence: level of the interval, in (0, 1). The interval was tested with some hundred labels.
 
     Raises:
         InputError: no label was released, or an argument is out of its range.
@@ -240,8 +240,8 @@ class _Shares:
     def pooled(self) -> "_Shares":
         """The class shares after some clusters are merged into larger ones, where estimated shares have smaller errors.
         Merged clusters have the same majority prediction. Clusters with only one predicted class stay apart from the
-        others. Clusters without released labels stay apart too. No label's value matters here, so the choice of
-        clusters adds no bias.
+        others. Clusters without released labels stay apart too. No released label's value matters here, so the choice
+        of clusters adds no bias.
         """
         k = self.predicted.shape[1]
         kind = (self.predicted.argmax(axis=1) * 2 + self.constant) * 2 + self.released

@@ -93,8 +93,8 @@ class RidgeConfig(ValueLearner):
         Args:
             rows: (m, d) the features that belong to each number. numbers: (m,) the released numbers. scale: (d,)
             standard deviation of each feature among all users, by which the feature is divided; a constant feature has
-            0 and is not divided. grid: (K,) label values, ascending. noise: variance of the public noise on a number,
-            used if no penalty is configured.
+            0 and is not divided. grid: (K,) label values, ascending; its ends are those of the public range. noise:
+            variance of the public noise on a number, used if no penalty is configured.
         """
         quarter, d = (grid[-1] - grid[0]) / 4.0, rows.shape[1]
         if not len(numbers):

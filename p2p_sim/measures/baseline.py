@@ -28,8 +28,8 @@ MAJORITY, CONSTANT_RISK, CONSTANT = "majority_error_rate", "constant_excess_risk
 error of a constant. This last constant is the best one under a known law, and otherwise the users' mean label.
 """
 ENOUGH, FEW = 5, "; with so few replicates hardly anything is clear: run more"
-"""ENOUGH: with so many replicates, a gain that is not clearly above 0 says something about the data. FEW: the advice
-for fewer replicates, from two on.
+"""ENOUGH: with at least so many replicates, a gain that is not clearly above 0 says something about the data. FEW: the
+advice for fewer replicates, from two on.
 """
 
 
@@ -141,9 +141,9 @@ def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:
 
 
 def points_not_above(rows: pd.DataFrame) -> tuple[int, int]:
-    """Two numbers of scenarios. In the first scenarios, the model is not clearly more accurate than the majority class.
-    The second number includes all scenarios that can be judged: both accuracies are known, and no known law rules out a
-    more accurate model.
+    """Two numbers of scenarios. The first counts scenarios whose model is not clearly more accurate than the majority
+    class. The second counts all scenarios that can be judged: both accuracies are known, and no known law rules out a
+    model that is more accurate than the majority class.
 
     The model is the private one if its accuracy is known, else the one without privacy. "Clearly" means that the 95%
     interval of the mean gain in accuracy lies above 0. With a single replicate, the gain itself must be above 0.

@@ -3,8 +3,8 @@
 On the cube, x is uniform on [0, 1]^d, and p(1|x) = 1/2 + a Π_j g(x_j) with |g| <= 1 and 0 < a <= 1/2. The excess error
 of a classifier is the integral of |2 p(1|x) - 1| over all x where the classifier differs from the Bayes rule. For a
 classifier that is constant on boxes, two integrals over each box suffice. Their integrands are the positive and the
-negative part of Π_j g(x_j). These integrals follow from integrals of the factors, because (g h)⁺ = g⁺h⁺ + g⁻h⁻ and (g
-h)⁻ = g⁺h⁻ + g⁻h⁺ for a product g h. Here ⁺ denotes the positive part and ⁻ the negative part.
+negative part of Π_j g(x_j). These integrals follow from integrals of the factors, because (gh)⁺ = g⁺h⁺ + g⁻h⁻ and
+(gh)⁻ = g⁺h⁻ + g⁻h⁺ for a product gh. Here ⁺ denotes the positive part and ⁻ the negative part.
 
 On the line, half the L1 distance is computed between the density of a law and a density that is constant on cells.
 """

@@ -29,7 +29,7 @@ def predict(
         value, without a measurement error.
 
     Raises:
-        ValueError: the measurements do not determine the law and the size of the errors.
+        ValueError: the law and the size of the errors are not determined, or an argument is not allowed.
 
     >>> found = predict([[1, 1], [1, 2], [1, 3], [1, 4]], [1.1, 1.9, 3.1, 3.9], [1, 10])
     >>> print(f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]")
@@ -82,8 +82,8 @@ def normal_score(count: float) -> float:
 
 
 def most_of(count: float, trials: int, probability: float, level: float) -> int:
-    """The smallest number that, with probability at least `level`, no number exceeds among n independent Bin(trials, p)
-    numbers.
+    """The smallest k such that, with probability at least `level`, none of n independent Bin(trials, p) numbers is
+    above k.
 
     Args:
         count: n, at least 1. trials: number of trials of each binomial number. probability: p. level: in (0, 1).

@@ -213,8 +213,8 @@ def differences(
 
     Points that share random numbers are not independent. So each replicate is first averaged over the points, and the
     averages are the pooled sample. A replicate counts if all points of its set have this replicate; paired replicates
-    need this in both sets. For a column about privacy the largest values are compared, without an interval. With paired
-    replicates, both sets use their common replicates. Otherwise both sets use equally many first replicates.
+    need this in both sets. For a column about privacy the largest values are compared, without an interval: over common
+    replicates if these are paired, else over equally many first replicates of each set.
 
     Args:
         first, second: rows with a column for every axis, at most one row for each replicate and combination of axis

@@ -15,13 +15,13 @@ NEAR_LOCAL = 0.9
 """A share of ε₀, the ε of a single noisy label. Above this share, reports say that the exchange adds little privacy."""
 DOMINATED = (
     "Randomised response with the same α dominates it, whatever the labels. Both have the same ε, and neither needs a "
-    "trusted party. With randomised response, each noisy label arrives with its owner's features. From this release "
-    "anybody could draw what the exchange submits."
+    "trusted party. With randomised response, each noisy label arrives with its owner's features. Anybody who has "
+    "these noisy labels could simulate what the exchange submits."
 )
 """The reason why randomised response is better than an exchange with ε = ε₀."""
 PAID = (
-    "A choice by measured accuracy looks at true labels, and no ε counts this. Choose by the reason above, or pay for "
-    "the choice (docs/choices.md)."
+    "A choice by measured accuracy looks at true labels, and no ε here counts this. Choose by the argument above, "
+    "which looks at no label, or spend ε on the choice (docs/choices.md)."
 )
 """The warning against choosing a mechanism by its accuracy."""
 
@@ -73,7 +73,7 @@ KNOWN = {"uniform": "", "cluster": SHARES_KNOWN}
 knowledge.
 
 The knowledge must be a law under which labels are independent. So an observer who knows the *counts* of labels is not
-meant. Messages about other labels tell her about this label too, so she guesses more labels right.
+meant. Messages about other labels tell her about this label too, so she may guess more labels right than is stated.
 """
 
 
@@ -81,8 +81,8 @@ def sentences(rows: "pd.DataFrame", every: bool = True) -> list[str]:
     """Sentences on how many of 100 labels an observer guesses right with and without users' messages. The observer is
     the learner, or anybody who sees the release. In the first sentence, all labels are equally likely to the observer
     beforehand. If the rows have a coalition of users, a sentence for the coalition follows. With several rows, the
-    first sentence uses the row with the largest share of right guesses. The sentence for the coalition uses the largest
-    advantage.
+    first sentence uses the row with the largest share of right guesses with messages. The sentence for the coalition
+    uses the largest advantage.
 
     Args:
         rows: result rows, one for each replicate. The columns guess_... have the shares of labels guessed right without
@@ -123,5 +123,5 @@ def population(rows: "pd.DataFrame") -> str:
     right = of_hundred(float(rows["guess_model"].astype(float).mean()), False)
     return (
         f"A public model, which uses no user's label, guesses {right} of 100 labels right from the features. That "
-        "follows from the population, whether a user takes part or not, and is no loss of her privacy in this sense."
+        "is so whether or not a user takes part. So it is no loss of her privacy in the sense of ε."
     )

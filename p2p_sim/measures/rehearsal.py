@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 REHEARSED = 8_000
 """Number of made-up clusters of a rehearsal, times the number K of classes."""
 SURE = 3.0
-"""By so many standard errors a choice must beat uniform randomised response, which needs no guess of φ."""
+"""A choice must beat uniform randomised response, which needs no guess of φ, by more than so many standard errors."""
 SPARED = 1.0 - 1e-9
 """Share of ε that is spent. It is slightly below 1, so that rounding of λ cannot bring the spending above ε."""
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -43,7 +43,7 @@ class Choice:
 
 def uniform(epsilon: float, classes: int) -> Choice:
     """The parameters that make Algorithm 1 uniform randomised response at ε (Corollary 1): λ = K/(K-1+e^ε), σ = ∞, τ =
-    1/K. ε is lowered by a billionth, so that rounding cannot exceed it.
+    1/K. ε is lowered by a billionth, so that rounding cannot bring the cost above ε.
 
     Args:
         epsilon: ε. classes: K.
@@ -54,7 +54,7 @@ def uniform(epsilon: float, classes: int) -> Choice:
 def split_budget(epsilon: float, share: float, threshold: float) -> Choice:
     """Parameters of Algorithm 1 that divide ε into two parts. The noisy label distribution costs 2/σ. The labels cost
     ln(1 + (1-λ)/(λτ)). At τ = 0 all labels are replaced (λ = 1), and all of ε is spent on the distribution. ε is
-    lowered by a billionth, so that rounding cannot exceed it.
+    lowered by a billionth, so that rounding cannot bring the cost above ε.
 
     Args:
         epsilon: ε in all. share: the part of ε for the distribution, 0 to 1. threshold: τ, 0 to 1/K for K classes.

@@ -114,9 +114,9 @@ def worst_epsilons(rows: "pd.DataFrame") -> dict[str, float | None]:
 
 
 def summarise(rows: "pd.DataFrame", parameters: Sequence[str] = ()) -> dict[str, Any]:
-    """A summary of one scenario's result rows as a record for JSON. The record has texts, such as the mechanism, and
-    the range of each parameter. It also has the largest value of each column of ε, and means with 95% intervals. If
-    messages were simulated, the entry `totals` has the numbers of requests, messages and bytes over all replicates.
+    """A summary of one scenario's result rows as a record for JSON. The record has texts, such as the mechanism,
+    δ, θ, and the range of each other parameter. It also has the largest value of each column of ε, and means with 95%
+    intervals. If messages were simulated, `totals` has the numbers of requests, messages and bytes of all replicates.
 
     Args:
         rows: result rows, one for each replicate of the scenario. parameters: names of the columns with parameters of

@@ -143,8 +143,8 @@ class LocalChannel(Channel):
     def accountant_of(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
     ) -> Accountant | None:
-        """Always None: no accountant bounds δ at every ε here. Callers use that ε is at most ε₀ (the ε of one message)
-        at every δ.
+        """Always None: there is no accountant of a run that bounds δ at every ε. Callers use that ε is at most ε₀ (the
+        ε of one message) at every δ.
 
         Args:
             outcome, cluster_sizes, situation: not used.

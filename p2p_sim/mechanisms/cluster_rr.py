@@ -297,8 +297,8 @@ class ClusterRRConfig(Mechanism):
 
     def _choice(self, epsilon: float, sizes: NDArray[np.int64], num_classes: int) -> Choice:
         """The parameters of Algorithm 1 at which noisy label distributions and noisy labels together cost ε: resampling
-        probability λ, noise scale σ and threshold τ. The key `split` divides ε between the two. All clusters are taken
-        to have the mean size, rounded to two significant digits.
+        probability λ, noise scale σ and threshold τ. The key `split` divides ε between the two; "as-printed" costs up
+        to 3ε. All clusters are taken to have the mean size, rounded to two significant digits.
 
         Args:
             epsilon: ε, at δ = 0. sizes: (C,) number of users of each cluster. num_classes: K.
@@ -312,14 +312,14 @@ class ClusterRRConfig(Mechanism):
 
 @lru_cache(maxsize=4_096)
 def _choose(split: Split, epsilon: float, phi: float, *, classes: int, size: int, decisions: int) -> Choice:
-    """The parameters λ, σ and τ of Algorithm 1 at which distributions and labels together cost ε at δ = 0. Results are
-    cached, because several replicates need the same result.
+    """The parameters λ, σ and τ of Algorithm 1 at which distributions and labels together cost ε at δ = 0 (up
+    to 3ε if `split` is "as-printed"). Results are cached, because several replicates need the same result.
 
     Args:
         split: how ε is divided between distributions and labels. "uniform": all on labels (uniform randomised
         response). "optimised": the division that does best on made-up clusters. "half": half of ε for each, with τ = φ,
-        at most 1/K. "as-printed": as in Corollary 2, with φ at most 1/K, which costs up to 3ε. epsilon: ε. phi: φ, a
-        guess of how much label distributions differ within a cluster (L1 distance). classes: K. size: users of a
+        at most 1/K. "as-printed": as in Corollary 2, with φ at most 1/K. epsilon: ε. phi: φ, a guess of how much label
+        distributions differ within a cluster (L1 distance). classes: K. size: users of a
         cluster. decisions: number of decisions of the learner within a cluster, only for "optimised".
     """
     if split == "uniform":

@@ -276,8 +276,8 @@ class Deployment(ABC):
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
         """Scores of the K classes for each released label, for estimates of a predictor's accuracy without true labels.
         The mean of a score over the noise is 1 for the true class and 0 for the others. By default, scores come from
-        the public noise matrix of hard labels (classes). If this matrix has no inverse and labels are their owners',
-        lower and upper scores enclose these means. None if there is no such matrix, or if it gives no scores.
+        the public noise matrix of hard labels (classes). If this matrix has no inverse and labels are released under
+        their owners' names, lower and upper scores enclose these means. None if no matrix or no scores are known.
 
         Args:
             outcome: the result of the run, with the released labels. cluster_offsets: (C+1,); cluster c holds users

@@ -131,8 +131,8 @@ class NoisySteps(Mechanism):
         self, gradient: Singles, weights: Singles, inputs: Singles, norms: Singles, rng: np.random.Generator
     ) -> Singles:
         """The gradient (K, d+1) along which this step moves the weights of K classes, for d features and an intercept.
-        Here it is the noisy gradient itself. A subclass may return a gradient that is nearer to the true gradient. It
-        must use public values only, so privacy does not change.
+        Here it is the noisy gradient itself. A subclass may return a gradient that is nearer to the true gradient.
+        Besides the noisy gradient it must use public values only, so that privacy does not change.
 
         Args:
             gradient: (K, d+1), mean of the clipped gradients of the batch, with noise. weights: (K, d+1), the model
@@ -258,9 +258,9 @@ class LabelDpProConfig(NoisySteps):
 
 
 def class_residuals(weights: Singles, inputs: Singles, norms: Singles, clip: float) -> Singles:
-    """Returns residuals (m, K, K) of m public rows. The product of entry [i, y] and x_i is the class gradient of row
-    x_i under class y, clipped to norm `clip`. Before clipping, entry [i, y] is p - e_y. Here p are the model's class
-    probabilities of the row, and e_y is the one-hot vector of y.
+    """Returns residuals (m, K, K) of m public rows. The outer product of entry [i, y] and x_i is the class gradient of
+    row x_i under class y, clipped to norm `clip`. Before clipping, entry [i, y] is p - e_y. Here p are the model's
+    class probabilities of the row, and e_y is the one-hot vector of y.
 
     Args:
         weights: (K, d+1), the model. inputs: (m, d+1), the rows x. norms: (m,), L2 norms of these rows. clip: largest

@@ -44,7 +44,7 @@ class ClusterPrivacy:
     whether the cluster has colluding users. meets: upper bound of the probability that a colluding user fetched a given
     user's label; None: it is unknown, nobody colludes, or the learner already knows every noisy label of other users
     that can be fetched. unmet: the bound against the coalition for users whose label no colluding user fetched; None:
-    there is no such user. sample: the largest bound among a sample of users; None: no sample was needed.
+    there is no such user. sample: largest bound of a sample of users; None: no sample was needed, or `others` is ε₀.
     """
 
     learner: PrivacyBound
@@ -310,9 +310,9 @@ def _with_sample(
     model: Accountant, delta: float, hidden: NDArray[np.bool_]
 ) -> tuple[PrivacyBound, PrivacyBound | None]:
     """Two bounds of ε at δ. The first holds for every user of a cluster whose noisy label the observer does not know.
-    If there are above 32,768 such users, the first is a coarser bound that is not computed for each user. Then the
-    second is the largest bound in an evenly spaced sample of these users, computed user by user. The second is None if
-    no sample was needed.
+    A `FetchDistribution` bounds each such user alone. If there are more than 32,768, the first bound is coarser, and
+    the second is the largest bound of an evenly spaced sample of them. The second is None in all other cases, and if
+    the bound of a sampled user is ε₀; then the first is ε₀ too.
 
     Args:
         model: the accountant of one observer. delta: δ. hidden: (n,), whether a user's noisy label is hidden from this

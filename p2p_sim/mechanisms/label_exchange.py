@@ -363,8 +363,8 @@ class LabelExchangeMechanism(Deployment):
     @property
     def remaining_flip_prob(self) -> float | None:
         """The flip probability α of the released labels of two classes. If the release undoes the flips on average
-        (debiasing), the value is 0. None if messages are not flipped labels of two classes, or if users submit a
-        majority of several labels.
+        (debiasing), the value is 0 for any number of classes. Otherwise it is None if messages are not flipped labels
+        of two classes, or if users submit a majority of several labels.
         """
         if self.asking.several:
             return None

@@ -221,7 +221,7 @@ class NoiseAlone(MessageAccountant):
 
 @dataclass(frozen=True)
 class NothingSeen(Accountant):
-    """Accountant of users about whom nothing was seen: ε = 0, δ = 0."""
+    """Accountant of users whose noisy label nobody else submitted, or whose answer is constant: ε = 0, δ = 0."""
 
     requires = ANYWHERE
     conditions = REALISED_CONDITIONS

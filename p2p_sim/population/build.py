@@ -65,7 +65,7 @@ def _check_rows(method: str, rows: Any, classes: int) -> None:
     require(method, bool(np.isfinite(features).all()), "features must be finite")
     count = len(features)
     right = is_array(labels, "u", (count,)) and labels.dtype == np.uint8
-    require(method, right, "labels must be uint8 (n,), one a row of features")
+    require(method, right, "labels must be uint8 (n,), one for each row of features")
     lie = bool(count) and int(labels.max()) < classes
     require(method, lie, f"labels must lie in 0..{classes - 1}, and there must be some")
     for name, kinds in (("cluster", "iu"), ("row", "iu"), ("target", "f")):
@@ -139,7 +139,7 @@ def build_population(
     Args:
         source: draws the users. clusters: decides the users' clusters. places: directories in which data files are
         looked for, in this order. streams: the replicate's random streams. groups: names of the groupings: "class",
-        "cluster_size" (the size of the row's cluster), or a column of the data. "class" is accepted but not stored,
+        "cluster_size" (the size of the row's cluster), or the name of a column. "class" is accepted but not stored,
         since labels give it.
     """
     sample = source.sample(places, streams)
@@ -149,7 +149,7 @@ def build_population(
     sample = sample.sort_users(cluster)
     users, held = sample.users, sample.holdout
     if own and held is not None and held.cluster is not None and users.cluster is not None:
-        # the held-out rows' clusters are renumbered like the users' clusters; -1: a cluster without users
+        # held-out rows' cluster numbers are mapped to the users' new numbers; -1: no user is in the cluster
         numbers = np.unique(users.cluster)
         index = np.minimum(np.searchsorted(numbers, held.cluster), len(numbers) - 1)
         held = replace(held, cluster=np.where(numbers[index] == held.cluster, index, -1))
@@ -182,8 +182,8 @@ def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
 
     Args:
         people: the population. own: whether the source of the data gives the users' clusters. If the source gives the
-        rows' clusters, too, the rows keep these clusters. Otherwise a row belongs to the cluster with the nearest mean
-        features.
+        rows' clusters, too, the rows keep these clusters. Otherwise a row belongs to the cluster whose users have the
+        nearest mean features.
     """
     law, held = people.law, people.holdout
     if law is not None and own and people.point is not None:

@@ -84,7 +84,7 @@ def _groups(
     parts: Sequence[pd.DataFrame], finite: pd.DataFrame, names: Sequence[str] | None, view: View, *, keys: Sequence[str]
 ) -> list[Chart]:
     """The lines of a chart: a dict with a label, a look and points for each group of points. A group is a combination
-    of values that makes a line. Such a line has points in all panels; each point names its panel.
+    of values that makes a line. A line may have points in several panels; each point names its panel.
 
     Args:
         parts: the table of points of each panel. finite: the points of all panels; a group's position there is its look
@@ -228,7 +228,7 @@ def _number(number: Any) -> float | None:
 
 
 ROUND = "stroke-linejoin:round;stroke-linecap:butt"
-"""The style of all elements of a figure. Matplotlib's own style sheet would apply to the whole page."""
+"""The style of all elements of a figure, in place of Matplotlib's style sheet, which would apply to the whole page."""
 
 LARGEST = 1.15 * 96 / 72
 """The largest number of pixels for a typographic point. Letters are then no larger than the page's letters."""

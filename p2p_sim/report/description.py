@@ -29,7 +29,7 @@ POPULATIONS = {
 
 
 def subtitle(table: pd.DataFrame, keys: Sequence[str]) -> str:
-    """The line below the report's title: "A run" or "A sweep", with the number of points and of replicates.
+    """The line below the report's title: "A run", or "A sweep" with its number of points; then the replicates.
 
     table: one line for each point (a combination of swept values). keys: the swept keys; none for a run.
     """
@@ -124,7 +124,7 @@ def _merged_clusters(rows: pd.DataFrame, clusters: object) -> str:
 
 
 def learned_nothing(rows: pd.DataFrame) -> list[str]:
-    """Warnings if the learned model is not clearly more accurate than always predicting one class."""
+    """Warnings if the learned model is not clearly better than a prediction that uses no features."""
     if rows["scenario"].nunique() == 1:
         return [f"{line[0].upper()}{line[1:]}." for line in warnings_of(rows)]
     low, comparable = points_not_above(rows)

@@ -57,7 +57,7 @@ def report_page(
     Args:
         rows: one line for each point and replicate, sorted. The columns are the swept keys and all other columns that a
         report reads (`columns.NEEDED`). manifest: what was run, with the entries name, identity, seed, replicates,
-        scenario, axes, plots, versions (of packages) and model_version. failures: replicates without a row, each with
+        scenario, axes, plots, versions (of packages) and model_version. failures: replicates that failed, each with
         its point, replicate, error and swept keys. pictures: the figures, in their order. mechanisms: descriptions of
         mechanisms, by kind. terms: the conditions under which the values of ε hold, by the rows' column `statement`.
     """
@@ -136,7 +136,7 @@ def _failure(failure: Failure, keys: Sequence[str]) -> list[str]:
 
 
 def _listings(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The parts of the page that show how to run the study again: the file of the base scenario, the scenario, the
+    """The parts of the page on how to run the study again: the name of the base scenario's file, the scenario, the
     sweep, and the command. The scenario and the sweep are lists of texts, one for each TOML table. A run has no sweep.
 
     Args:
@@ -152,7 +152,7 @@ def _listings(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _cut(listing: list[str]) -> list[str]:
-    """The beginning of a listing, as long as a page shows. A note follows if blocks are left out."""
+    """The beginning of a listing, at most as long as a page shows. A note follows if blocks are left out."""
     sized = zip(listing, accumulate(map(len, listing)), strict=True)
     fitting = [block for block, size in sized if size <= LONGEST_LISTING]
     return fitting if len(fitting) == len(listing) else [*fitting, "# cut here; manifest.json has the rest"]

@@ -37,15 +37,16 @@ class Comparison:
 def compare(first: Path, second: Path, columns: Sequence[str] = ()) -> Comparison:
     """Compare two results directories of `run` or `sweep`.
 
-    Points match if they agree on every swept key of both directories. If a directory does not sweep a key, its base
-    scenario gives the value. If this scenario lacks the key, every value matches.
+    Points match if they agree on every key that either directory sweeps. If a directory does not sweep a key, its base
+    scenario gives the value. If this scenario has no number or text for the key, every value matches.
 
     Args:
         first, second: the directories.
-        columns: what to compare; default: excess risk, error rate, half-L1 error and the learner's ε, where measured.
+        columns: what to compare; default: excess risk, error rate, half-L1 error and the learner's ε, if in both.
 
     Raises:
-        InputError: no point or no replicate is shared, or a column is missing in one of the directories.
+        InputError: no point or no replicate is shared, a column has no numbers in one of the directories, or two points
+        of a directory agree on all these keys.
     """
     first_results, second_results = read_results(first), read_results(second)
     axes = tuple(dict.fromkeys([*first_results.keys, *second_results.keys]))
@@ -97,9 +98,9 @@ def _is_measured(column: str, *tables: pd.DataFrame) -> bool:
 
 
 def _with_axes(rows: pd.DataFrame, others: pd.DataFrame, axes: Sequence[str], results: Results) -> pd.DataFrame:
-    """The rows of one directory, with a column for every swept key of both directories. Points are matched by these
-    columns. A key that this directory did not sweep gets the value of the base scenario. If the scenario lacks the key,
-    each row is repeated for every value in the rows `others` of the other directory.
+    """The rows of one directory, with a column for every key that either directory sweeps. Points are matched by these
+    columns. A key that this directory did not sweep gets the value of the base scenario. If the scenario has no number
+    or text for the key, each row is repeated for every value in the rows `others` of the other directory.
 
     Raises:
         InputError: two points of this directory would have the same values.

@@ -1,4 +1,4 @@
-"""Chooses the columns of a figure that a request does not name."""
+"""Chooses those columns of a figure that a request leaves open."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class FigureRequest:
     fit: bool = False
 
     def expand(self, results: Results) -> "list[FigureRequest]":
-        """The figures to draw. An empty request stands for the figures that the sweep's file names, if there are any.
+        """The figures to draw. An empty request stands for all figures that are listed in the sweep's file, if any.
         Otherwise the request itself is the only figure.
 
         Raises:
@@ -103,7 +103,7 @@ def filled(request: FigureRequest, results: Results, table: pd.DataFrame) -> Cho
 def _usual_x(request: FigureRequest, y: str, results: Results, table: pd.DataFrame) -> str:
     """The column along x for a request that names none; `y` is the column along the other axis. If curves of theory are
     fitted, this is the first swept key for which theory has a curve. Otherwise it is usually ε. If y is a measure of
-    privacy, or no ε is finite, it is the first swept key that makes neither lines nor panels.
+    privacy, or no ε is finite, it is the first swept key that makes neither lines nor panels, if any.
     """
     if request.fit:
         fitting = [key for key in results.keys if key.rsplit(".", 1)[-1] in FIT_X]
@@ -153,7 +153,7 @@ def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
     Each line joins its points in the order of a column. If x is a swept key, this column is x. If x is a result, such
     as ε, this column is the swept key along which x changes most. There is one exception: a result that is no measure
     of privacy may correspond one to one to a swept key. Then this column is x. Every other swept key with several
-    values makes lines.
+    values makes lines, unless x or a named column shows the key already.
 
     Args:
         request: the named columns. results: the swept keys. table: one line for each point.

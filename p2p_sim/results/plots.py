@@ -26,8 +26,8 @@ def plot(
     format_: str | None = None,
     rows: pd.DataFrame | None = None,
 ) -> list[Path]:
-    """Draw the requested figure. An empty request stands for the figures that the sweep's file names. If the file names
-    none, one figure with default columns is drawn.
+    """Draw the requested figure. An empty request stands for all figures listed in the sweep's file. If none is listed,
+    one figure with default columns is drawn.
 
     Args:
         directory: results of `run` or `sweep`.
@@ -137,8 +137,8 @@ def check_heat(request: Chosen, results: Results, table: pd.DataFrame) -> None:
 
 
 def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
-    """Draw excess risk against x into a file, with two curves that are fitted to all points. The first curve is a φ + b
-    α + c/√(θn), the form of Theorem 4 of the clustering paper. The second curve is a φ² + b α² + c/(θn). Here φ is the
+    """Draw excess risk against x into a file, with two curves that are fitted to all points. The first curve, aφ + bα +
+    c/√(θn), has the form of Theorem 4 of the clustering paper. The second curve is aφ² + bα² + c/(θn). Here φ is the
     clusters' heterogeneity, α the flip probability, and θn the number of labels that reach the learner. The legend has
     the fitted constants a, b and c, and each line's slope in a plot of log y against log x.
 
@@ -183,12 +183,13 @@ def _slopes(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> dict[str, Es
 
 def _towards_floor(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> str:
     """A note on how excess risk falls with x, the number of users n. The note states the slope -1/2 of the clustering
-    paper's Theorem 4. If possible, it also states the fitted slope of |excess risk - floor|. The floor is the excess
-    risk that remains with infinitely many exchanged labels, computed exactly. `risk` is as in `_slopes`.
+    paper's Theorem 4. If the floor is known and there are at least three values of n, the note also states the fitted
+    slope of |excess risk - floor|. The floor is the excess risk that remains with infinitely many exchanged labels,
+    computed exactly. `risk` is as in `_slopes`.
     """
     note = "Theorem 4's bound falls with slope -1/2 towards its floor"
     if FLOOR in table and table[FLOOR].notna().all() and table[view.x].nunique() > 2:
         distance = np.abs(risk.to_numpy(float) - table[FLOOR].to_numpy(float)[:, None])
         slope = log_log_slope(table[view.x].to_numpy(float), distance)
-        note += f"; the measured distance from the exact floor, with slope {slope}"
+        note += f"; the measured distance from the exact floor has slope {slope}"
     return note

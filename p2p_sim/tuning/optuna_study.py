@@ -26,7 +26,7 @@ JOURNAL = "trials.journal"
 FIRST = 10
 """Number of first trials that are drawn at random. The sampler then learns from results."""
 _AGAIN, _AT_RANDOM = 12, 24
-"""A trial's settings are drawn again until they are new. The sampler makes draws 1 to 12; draws 13 to 24 are random."""
+"""A trial's settings are drawn until they are new. The sampler makes up to 12 draws; then up to 12 are random."""
 State = Literal["running", "finished", "stopped", "failed"]
 _IN_OPTUNA: dict[State, str] = {"running": "RUNNING", "finished": "COMPLETE", "stopped": "PRUNED", "failed": "FAIL"}
 """The name of each state in Optuna's `TrialState`."""
@@ -187,9 +187,7 @@ def _journal(path: Path) -> "BaseStorage":
 
 
 def _distribution(dimension: Dimension) -> "BaseDistribution":
-    """The distribution from which Optuna draws a dimension. For a list of numbers, it draws an index in ascending
-    order.
-    """
+    """The distribution from which Optuna draws a dimension; for a list of numbers, an index of the sorted list."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     values, low, high = dimension.values, dimension.low, dimension.high

@@ -1,5 +1,5 @@
 """Runs a search, and writes the outcome. A trial is one setting that the search tries; replicates on disk are not run
-again. At last, the best setting is run on fresh replicates.
+again. Finally, the best setting is run on fresh replicates.
 """
 
 import json

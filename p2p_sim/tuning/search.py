@@ -36,7 +36,7 @@ class Search:
     _measured: dict[int, list[Measured]] = field(default_factory=dict, init=False)
 
     def run(self, wanted: int) -> list[Trial]:
-        """Run trials until there are `wanted`, and return all; a space with fewer settings gives fewer trials."""
+        """Run trials until there are `wanted`, and return these; a space with fewer settings gives fewer trials."""
         wanted = int(min(wanted, self.space.size))
         for first in range(0, wanted, self.space.batch):
             self.report(first, wanted)

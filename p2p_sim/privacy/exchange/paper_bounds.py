@@ -57,8 +57,10 @@ def lemma9_stated(
 
 @plain_arguments
 def lemma9_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, delta: float) -> float | None:
-    """The ε at δ that Lemma 9 of the clustering paper states for the learner in one cluster, with the formula and
-    conditions of `lemma9_stated`; None: a condition fails.
+    """The ε at δ that Lemma 9 of the clustering paper states for the learner in one cluster; None: a condition of
+    `lemma9_stated` fails.
+
+    For δ = exp(-αξ² / (4(α + 1/s)(1-α))) the lemma states ε = θ ln(e + 3/(sα)) + √θ ξ ln(1 + 3/√(sα)).
 
     Args:
         cluster_size: s. flip_prob: α. sampling_rate: θ. delta: δ.

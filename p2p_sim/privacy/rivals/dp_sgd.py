@@ -23,8 +23,8 @@ For γ < 1 exchange the roles of g and g', because the pair is its own mirror im
 A pair composes adaptively if it dominates every step, whatever came before (Zhu, Dong and Wang 2022, Theorem 10). The
 library dp-accounting uses the same pair for neighbours by replacement (REPLACE_ONE).
 
-For the clipped gradients (p - e_y)⊗x of logistic regression, no bound below |g - g'| ≤ 2C holds. With two classes g and
-g' point in opposite directions, and before clipping both may be longer than C.
+For the clipped gradients (p - e_y)⊗x of logistic regression, no bound of |g - g'| below 2C holds. With two classes g
+and g' point in opposite directions, and before clipping both may be longer than C.
 """
 
 import math
@@ -146,8 +146,8 @@ class ProjectedSteps(DpSgd):
 @lru_cache(maxsize=128)
 def calibrate_noise(epsilon: float, delta: float, sampling_rate: float, steps: int) -> float:
     """The smallest noise multiplier σ with which noisy gradient steps (`DpSgd`) are certified for (ε, δ) against the
-    learner. σ has three significant digits and is at least 0.05. Just below a power of 4, the result may be this power,
-    with all digits.
+    learner. σ has three significant digits and is at least 0.05. If σ is just below a power of 4, the result may be
+    this power, with all digits.
 
     Args:
         epsilon: the target ε, above 0. delta: the target δ in (0, 1), at least 1e-14 times the number of steps.
