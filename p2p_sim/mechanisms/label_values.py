@@ -1,7 +1,7 @@
 """Randomizers of labels that are numbers: RR-on-Bins and the optimal unbiased randomizer.
 
 A label is an index into a public grid of values. The payload of a message is an index into the randomizer's output
-values. The method `values_of` turns payloads into numbers.
+values. The method `values_of` turns payloads into these output values.
 """
 
 from abc import abstractmethod
@@ -197,7 +197,7 @@ class UnbiasedValues(ValueMessage):
     def best(self) -> UnbiasedLaw:
         """The output values, and their probabilities given each label value.
 
-        A linear programme gives these numbers. The expected squared error is at most about 1% above the smallest one.
+        A linear programme gives them. The expected squared error exceeds the smallest possible one by about 1% at most.
         """
         return best_unbiased(np.array(self.values), np.array(self.common_prior), self.target_epsilon)
 
@@ -228,8 +228,8 @@ class UnbiasedValues(ValueMessage):
 def prior_of(payload: NDArray[np.integer], noise: RandomizedResponse) -> tuple[float, ...]:
     """A prior (k,) over label values, estimated from the noisy labels of n users. These users send nothing else.
 
-    The messages of all other users may use this prior. It is an unbiased estimate of the shares of the values. Shares
-    below 1/(n k) are raised to 1/(n k). Then all shares are scaled to the sum 1. If n is 0, all shares are equal.
+    The messages of all other users may use this prior. The shares of the values are estimated without bias. Estimates
+    below 1/(n k) are raised to 1/(n k). Then all estimates are scaled to the sum 1. If n is 0, all shares are equal.
 
     The prior depends on no label of the other users. Let the two groups of users be public and independent of the
     labels. Then the total ε is the larger ε of the two groups (parallel composition).

@@ -51,7 +51,7 @@ class MechanismBase(Config):
     conditions: the conditions of the learner's ε, as texts for a report.
     adjacency: what neighbouring data sets differ in: one user's label, or her whole row ("example").
     sends: whether users send each other messages over the network.
-    by_shard: whether users may be drawn shard by shard (`People`). The scenario must then have no adversaries.
+    by_shard: whether users may be drawn shard by shard (`People`), if the scenario has no adversaries.
     columns: the columns of results that hold parameters of the mechanism.
     one_of: two keys; a scenario must give exactly one of them. Empty: there is no such rule.
     """
@@ -136,7 +136,7 @@ class Mechanism(MechanismBase, Deployment):
     """Base of mechanisms that send no messages.
 
     trust: the party that users must trust for the learner's ε to hold.
-    whole: true: `release` gets all users at once; false: the users of one shard (a part of the clusters).
+    whole: true: `release` gets all users at once; false, and no model or density is released: those of one shard.
     """
 
     trust: ClassVar[Trust] = "nobody"
@@ -158,8 +158,8 @@ class Mechanism(MechanismBase, Deployment):
 
     @abstractmethod
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """The learner's accountant: an object that bounds ε at each δ, and δ at each ε. The bounds are for the
-        label of a user in a cluster of `size` users. Some mechanisms protect her whole row instead.
+        """The learner's accountant: an object that bounds ε at each δ, and δ at each ε. The bounds are for the label
+        of a user in a cluster of `size` users, or for her whole row if the mechanism protects rows.
 
         Args:
             setup: facts of the scenario, such as cluster sizes, the number of classes K, δ, and the grid of numeric
@@ -188,9 +188,7 @@ class Mechanism(MechanismBase, Deployment):
 
     @property
     def setup(self) -> Setup:
-        """The facts of the scenario, such as cluster sizes and δ, for which `deployed` fixed the parameters. Before
-        `deployed` is called, an AttributeError is raised.
-        """
+        """Cluster sizes, δ and other facts of the scenario; AttributeError unless `deployed` returned this object."""
         return self._setup
 
     @property

@@ -84,8 +84,8 @@ class MessageConfig(Config, ABC):
 
     def calibrated(self, target: float | None, sampling_rate: float, setup: Setup) -> Message:
         """The randomizer with its noise fixed. If this configuration states ε₀, this ε₀ is used. Otherwise the largest
-        ε₀ of three significant digits is chosen with which the learner's ε is at most `target` in every cluster. The
-        chosen ε₀ is at least the target, unless `most` is smaller.
+        ε₀ of three significant digits is chosen at which the learner's ε is certified to be at most `target` in every
+        cluster. The chosen ε₀ is at least the target, unless `most` is smaller.
 
         Args:
             target: largest ε of the learner at the scenario's δ; not used if the configuration states ε₀.
@@ -112,8 +112,8 @@ class VectorMessages(MessageConfig):
     releases: ClassVar[PayloadKind] = "bits"
 
     def randomizer(self, epsilon: float, setup: Setup) -> VectorApproximation:
-        """The randomizer that flips each bit of the one-hot label, with parameter ε₀/2. Two labels differ in two bits,
-        so a message has ε₀.
+        """The randomizer that applies randomised response at ε₀/2 to each bit of the one-hot label. Two labels differ
+        in two bits, so a message has ε₀.
 
         Args:
             epsilon: ε₀ of a message. setup: facts of the scenario; only the number of classes K is used.

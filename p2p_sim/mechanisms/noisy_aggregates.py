@@ -2,9 +2,9 @@
 
 If users compute the counts of their bag, nobody sees a label. Each user adds a share of the noise to her one-hot label.
 She splits the result into numbers modulo 2^64, one for each helper of her bag. All these numbers except the last are
-uniform; the last makes the sum right. Each helper sends the learner the sum of the received numbers. The learner adds
-these sums up; the total is the bag's noisy count. A helper sees uniform numbers only. All helpers of a bag together
-could read each user's noisy label.
+drawn uniformly; the last makes the sum right. Each helper sends the learner the sum of the received numbers. The
+learner adds these sums up; the total is the bag's noisy count. A helper sees uniform numbers only. All helpers of a bag
+together could read each user's noisy label.
 """
 
 from abc import abstractmethod
@@ -341,9 +341,9 @@ class NoiseSharesConfig(Aggregates):
         return BagCounts(totals(helper_sums(sent, bags.bag[counted], len(bags.sizes))), counted)
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float:
-        """ε₀ of one user's label against an observer who reads all the random numbers that she sends. Together
-        these numbers show her one-hot label with her share of the noise. The result is for the largest bag, where a
-        share is smallest.
+        """ε₀ of one user's label against an observer who reads all the random numbers that she sends. Together these
+        numbers show her one-hot label with her share of the noise. The result is for the largest bag, where a share is
+        smallest and ε₀ is largest.
 
         Args:
             sizes: number of users of each cluster.

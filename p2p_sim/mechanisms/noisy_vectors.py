@@ -78,9 +78,9 @@ class Alibi(Message):
         return Bracket(0.0, laplace_delta(self.noise_scale, epsilon).upper)
 
     def attained(self, delta: float) -> float:
-        """A lower bound of ε at δ for one message whose sender is known: max(0, ε₀ + ln(1-4δ)). No smaller ε is valid.
-        Proof. With probability 1/4 under one of two labels, the noisy vector favours this label by the factor e^ε₀. So
-        δ is at least (1 - e^(ε-ε₀))/4 at every ε ≤ ε₀.
+        """A lower bound of ε at δ for one message whose sender is known: max(0, ε₀ + ln(1-4δ)), or 0 if δ >= 1/4. No
+        smaller ε is valid. Proof. With probability 1/4 under one of two labels, the noisy vector favours this label by
+        the factor e^ε₀. So δ is at least (1 - e^(ε-ε₀))/4 at every ε ≤ ε₀.
 
         Args:
             delta: δ.
@@ -208,8 +208,8 @@ class AlibiConfig(LocalChannel):
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
         """Class scores of each released soft label. Given the true label, the expected scores are its one-hot vector.
-        So accuracy can be estimated without true labels. The result is None if the prior was the cluster's class
-        shares. These shares are not released, so the noise cannot be undone.
+        So accuracy can be estimated without true labels. The result is None if a class probability became 0, or if the
+        prior was the cluster's class shares. These shares are not released, so the noise cannot be undone.
 
         Args:
             outcome: the result of the run, with the released labels. cluster_offsets: (C+1,); cluster c holds users
@@ -277,8 +277,8 @@ class VectorApproximation(Message):
         return packed
 
     def attained(self, delta: float) -> float:
-        """A lower bound of ε at δ for one message whose sender is known: max(0, ln(((1-p)² - δ)/p²)). No smaller ε is
-        valid. Here p is the flip probability of a bit.
+        """A lower bound of ε at δ for one message whose sender is known: ln(((1-p)² - δ)/p²), or 0 if (1-p)² - δ <= p².
+        No smaller ε is valid. Here p is the flip probability of a bit.
 
         Args:
             delta: δ.

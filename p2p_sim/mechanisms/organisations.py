@@ -41,8 +41,8 @@ class OrganisationsPlan:
 
     num_groups: K, number of feature groups; each group has its own model. shuffles: whether features are divided among
     the groups at random. parts: number of disjoint parts of an organisation's rows; each part has its own models.
-    source_weights: weights of the source organisations, by organisation number. A penalty draws learners' models
-    towards the weighted mean of the sources' models. Empty: learners combine received models with their own models.
+    source_weights: weights of the source organisations, by organisation number. If given, a penalty draws learners'
+    models towards the weighted mean of the sources' models. Empty: learners combine received models with their own.
     pull: η, weight of a second penalty, which draws models towards the sources' models. If η = 0, the penalty of weight
     λ (the field l2) draws the models there.
     """
@@ -87,7 +87,7 @@ class OrganisationsPlan:
 
 
 class Stage(NamedTuple):
-    """One private release of an organisation: the part of the rows that is used, and the noise for this many rows."""
+    """One private release: the name of the part of the rows that is used, and the noise for its number of rows."""
 
     part: str
     noise: ObjectivePerturbation
@@ -97,9 +97,9 @@ class Stage(NamedTuple):
 class Combination:
     """The predictor of one organisation, a combination of M models.
 
-    models: the organisation's own models; in stacking also the received models. weights: (M,), sum 1. high: weights of
-    a private model that combines the M scores; None: the weighted mean is used. votes: whether the mean is over votes
-    (±1); false: over probabilities.
+    models: the organisation's own models and, except in hypothesis transfer, the received models. weights: (M,), sum 1.
+    high: weights of a private model that combines the M scores; None: the weighted mean is used. votes: whether the
+    mean is over votes (±1); false: over probabilities.
     """
 
     models: Models
@@ -149,9 +149,9 @@ class Organisations(Deployment):
 
     @cached_property
     def stages(self) -> tuple[tuple[Stage, ...], ...]:
-        """The private models that each of N organisations will train. For each model there is the part of the rows that
-        is used, and noise calibrated to the number of these rows. The parts of an organisation have no row in common.
-        An organisation that neither sends nor learns has an empty entry.
+        """The private releases of each of N organisations. For each release there is the part of the rows that is used,
+        and noise calibrated to the number of these rows. The parts of an organisation have no row in common. An
+        organisation that neither sends nor learns has an empty entry.
         """
         return tuple(
             self._stages(k, n) if k in (*self.senders, *self.learners) else () for k, n in enumerate(self.sizes)
@@ -165,7 +165,7 @@ class Organisations(Deployment):
         if low < plan.parts:
             raise InputError(f"mechanism.parts = {plan.parts}: an organisation has {low} rows for them")
         l2 = [self.own_l2(organisation) * q * q for q in shares]
-        # the parts, and the rows of the combining ("high") model, are disjoint: a release costs ε for its own rows
+        # no row is in two parts (the combining model's rows, "high", are a part too), so no row pays for two releases
         sizes = [len(part) for part in np.array_split(np.arange(low), plan.parts)]
         names = [f"part {i}" for i in range(plan.parts)] if plan.parts > 1 else ["low" if stacks else WHOLE]
         stages = [
@@ -271,8 +271,8 @@ class Organisations(Deployment):
             because organisations need each other's models.
 
         Raises:
-            InputError: `part` is given, a feature of a group does not exist, or an organisation has no rows. RunFailed:
-            the ledger disagrees with the ε that `privacy` states.
+            InputError: `part` is given, the feature groups do not fit the features, or an organisation has no rows.
+            RunFailed: the ledger disagrees with the ε that `privacy` states.
         """
         if part is not None:
             raise InputError("mechanism: organisations need each other's models and cannot be split by shards")

@@ -35,7 +35,7 @@ def _check_norms(norms: object) -> object:
     """Returns the bound on the norm of a row's features, or a tuple of such bounds, one for each feature group.
 
     Raises:
-        ValueError: a bound is not a number from 1e-9 to 1e9.
+        ValueError: a bound is not a number from 1e-9 to 1e9, or the tuple is empty.
     """
     several = tuple(norms) if isinstance(norms, list | tuple) else (norms,)
     if several and all(isinstance(norm, int | float) and 1e-9 <= norm <= 1e9 for norm in several):
@@ -55,7 +55,7 @@ UNDERSTOOD = (
 
 
 class ModelRoles(NamedTuple):
-    """Indices, from 0: senders release models, and learners learn from received models."""
+    """Indices of organisations, from 0: senders release models, and learners learn from received models."""
 
     senders: tuple[int, ...]
     learners: tuple[int, ...]
@@ -133,9 +133,9 @@ class OrganisationsConfig(MechanismBase, Extended):
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Raise InputError if a key of the network or the adversaries has no effect on the exchange of models. Examples
-        are an adversary, the choice of a peer, and what replaces a failed request. Delays, losses, bandwidth, times
-        offline, deadlines and repeated requests are allowed.
+        """Raise InputError if a key of the network or the adversaries is set that has no effect on the exchange of
+        models. Examples are keys of an adversary, of the choice of a peer, and of what replaces a failed request.
+        Delays, losses, bandwidth, times offline, deadlines and repeated requests are allowed.
 
         Args:
             clusters: not used. network: the network with its faults. adversaries: which participants break the
@@ -196,7 +196,7 @@ class OrganisationsConfig(MechanismBase, Extended):
 
     @property
     def own_keys(self) -> dict[str, Any]:
-        """Fields of `OrganisationsPlan` that only this kind of configuration sets. By default there are none."""
+        """Values of fields of `OrganisationsPlan` that only this kind of configuration sets; by default none."""
         return {}
 
 

@@ -59,7 +59,7 @@ class LabelRelease:
 
     @staticmethod
     def join(parts: "Sequence[LabelRelease]") -> "LabelRelease":
-        """One release with the labels of several shards (parts of the clusters). Users keep their numbers."""
+        """One release with the labels of several shards (groups of whole clusters). Users keep their numbers."""
         user, payload = (np.concatenate(column) for column in zip(*((p.user, p.payload) for p in parts), strict=True))
         among = [part.candidates for part in parts if part.candidates is not None]
         return LabelRelease(user, payload, parts[0].kind, np.concatenate(among) if among else None)
@@ -80,7 +80,7 @@ class Tally:
     @staticmethod
     def of(point: NDArray[np.integer], labels: NDArray[np.generic], shape: tuple[int, int]) -> "Tally":
         """The numbers (P, K) of labels of each of K classes at each of P points. Features take only these P values. A
-        learner needs no more of hard labels. For very many users, these numbers need less memory than the labels.
+        learner needs nothing else from hard labels. For very many users, these numbers need less memory than labels.
 
         Args:
             point: (m,) index of each user's point, 0 to P-1. labels: (m,) her class. shape: (P, K).
@@ -188,7 +188,7 @@ class Outcome:
     traffic: counts of messages. transcript: every delivered message, if a transcript was asked for.
     arrival_s: (m,) time in seconds at which each released label reached the learner. If organisations exchange models:
     the ascending times at which organisations received the models that they used.
-    realised: for each shard (part of the clusters), what happened on the network, for privacy accounting; no labels.
+    realised: for each shard (group of whole clusters), what happened on the network, for privacy accounting; no labels.
     overlay: whom each user may ask; None: everybody of her cluster.
     organisations: facts about organisations that exchange models.
     arrivals, truth: arrival times, and numbers of true labels, for a run that draws users shard by shard. Such a run

@@ -82,7 +82,7 @@ def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
 
 def check_columns(method: str, mechanism: Any) -> None:
     """Raise InputError if the attribute `columns` of a plug-in's mechanism is wrong. `columns` must be a tuple of
-    columns. Each column must have the name of an attribute of the mechanism that is a finite number.
+    columns. Each column must name an attribute of the mechanism whose value is a finite number.
 
     Args:
         method: beginning of the message. mechanism: the mechanism with its parameters fixed.

@@ -40,8 +40,9 @@ class PrivateHistogramConfig(Mechanism):
     """A curator holds all rows, counts the rows in cells, adds noise, and releases a classification rule.
 
     There are four rules, from *Private Bayes consistency* (Bousquet et al. 2022). With enough rows, each rule comes
-    arbitrarily close to the best possible rule, for every distribution of the rows. A whole row is private, features
-    included. Cells depend only on n, the number of rows, and on public constants.
+    arbitrarily close to the best possible rule ("semi_supervised": to the best threshold or half-plane), for every law
+    of the rows ("pcl", "pcl2": within `low` to `high`). A whole row is private. Cells depend only on n, the number of
+    rows, and on public constants.
     """
 
     kind: Literal["private_histogram"] = "private_histogram"
@@ -211,7 +212,7 @@ class CellRule:
 
 
 class PrivateDensityConfig(Mechanism):
-    """A curator holds all rows, counts their features in cells with noise, and releases the cells above a threshold.
+    """A curator holds all rows, counts the rows in cells with noise, and releases the cells that reach a threshold.
 
     These are Algorithms 1 and 3 of *Private Bayes consistency* (Bousquet et al. 2022). Labels are not used, and the
     scenario has no learner. The results hold distances from the true distribution instead of error rates. A whole row

@@ -2,9 +2,9 @@
 
 *Proof.* A user's randomizer is run once and is ε₀-private for her label. Users' programs, faults and adversaries get
 only noisy labels, public features, and randomness that depends on no label. So everything that an observer sees, times
-included, is post-processing of all users' noisy labels. If one user's label changes, the probabilities of her noisy
-label change by a factor of at most e^ε₀. A noisy label that is sent again reveals nothing new. But r independent draws
-would cost r ε₀. ∎
+included, is a function of all users' noisy labels and of such randomness: it is post-processing. If one user's label
+changes, the probabilities of her noisy label change by a factor of at most e^ε₀. A noisy label that is sent again
+reveals nothing new. But r independent draws would cost r ε₀. ∎
 
 A protocol may declare one of two properties. `Protocol.symmetric`: the law of what the learner sees does not change if
 noisy labels are permuted. `Protocol.law`: a submission is 1 with a probability that depends on the share of ones among
@@ -136,9 +136,9 @@ class ProtocolMechanism(Deployment):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The privacy bounds of a finished run at δ: the learner's bound for each cluster, and a bound for each
-        results column. Against coalitions, eavesdroppers and a learner who sees times, the bound is ε₀, the ε
-        of one noisy label. The learner's bound is smaller if the protocol declares a property and all conditions hold.
+        """The privacy bounds of a finished run at δ: the learner's bound for each cluster, and a bound for each results
+        column. Against coalitions, eavesdroppers and a learner who sees times, the bound is ε₀, the ε of one noisy
+        label. The learner's bound is smaller if the protocol declares a property and all conditions hold.
         Otherwise the learner's bound is ε₀, too.
 
         Args:

@@ -16,7 +16,7 @@ total variation distance D of Pr*, and Pr' is within D of Pr*'. For every event 
 
     Pr[S] <= Pr*[S] + D <= e^ε Pr*'[S] + δ + D <= e^ε Pr'[S] + δ + (1 + e^ε) D.
 
-Here ε and δ hold for shuffled labels. Liew et al. (Network shuffling, SIGMOD 2022) study such walks.
+Here shuffled labels are (ε, δ)-private. Liew et al. (Network shuffling, SIGMOD 2022) study such walks.
 
 A message carries one number: the label times the number of steps, plus the number of remaining steps.
 """
@@ -82,11 +82,11 @@ class PushedLabels(ProtocolMechanism):
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
         """The privacy bounds of a finished run at δ: the learner's bound for each cluster, and a bound for each
-        results column. On a complete overlay without faults, the learner's ε is the ε of shuffled labels.
+        results column. If the overlay is complete, nothing fails and all users follow the protocol, the learner's ε is
+        the ε of shuffled labels.
 
-        On another overlay without further faults, the learner's ε grows with D: a distance of walk ends from the
-        uniform law (`walk_distances`). If D is too large or anything else fails, only ε₀ is stated, the ε of one noisy
-        label.
+        If only the overlay differs, the learner's ε grows with D: a distance of walk ends from the uniform law
+        (`walk_distances`). In other cases, or if D is too large, only ε₀ is stated, the ε of one noisy label.
 
         Args:
             outcome: the result of the run, with the overlay. cluster_sizes: (C,) users of each cluster. situation:
@@ -141,7 +141,9 @@ def walk_distances(overlay: Overlay | None, cluster_sizes: NDArray[np.int64], st
             peers = overlay.indices[overlay.indptr[first + user] : overlay.indptr[first + user + 1]] - first
             step[user, peers if peers.size else user] = 1.0 / max(1, peers.size)
         ends = np.linalg.matrix_power(step, steps)
-        # in a matrix product, each entry sums n = size products; the rounding error of the sum is at most n 2^-52
-        rounding = size * 2.0 * np.log2(2.0 * steps) * size * 2.0**-52
+        # a product of two stochastic matrices adds at most n 2^-53 to the factors' own errors in each row, n = size.
+        # So a row of step^L is off by at most L n 2^-53, and half of all rows' sum by L n² 2^-54. Twice this amount,
+        # L/2 · n² 2^-52 with reserve, also covers the rounded entries of `step` and the last sum.
+        rounding = size * max(2.0 * np.log2(2.0 * steps), steps / 2.0) * size * 2.0**-52
         distances.append(float(0.5 * np.abs(ends - 1.0 / size).sum() + rounding))
     return distances

@@ -79,7 +79,7 @@ CONDITIONS = (
     ONE_LABEL,
     Condition(
         "public-halves",
-        "the halves are public and drawn without the labels, and the first half alone decides the second half's priors",
+        "users' halves are public and drawn without the labels; the first half alone decides the second half's priors",
     ),
 )
 
@@ -197,7 +197,7 @@ class RRWithPrior(Message):
 
 
 def check_prior(key: str, prior: tuple[float, ...] | None, num_classes: int) -> None:
-    """Raise InputError unless `prior` is None or a distribution over K classes. `key`: its name in messages."""
+    """Raise InputError unless `prior` is None or a distribution over K classes. `key`: the prior's name in errors."""
     if prior is not None and len(prior) != num_classes:
         raise InputError(f"{key}: {len(prior)} probabilities are given for {num_classes} classes")
     if prior is not None and (min(prior) < 0 or not math.isclose(sum(prior), 1.0, abs_tol=1e-6)):
@@ -211,7 +211,7 @@ class EitherStage(LocalAccountant):
     def delta(self, epsilon: float) -> Bracket:
         """Bounds of δ(ε) of one message: 0, and the δ(ε) of binary randomised response with the same ε₀.
 
-        ε₀ is the ε of a message at δ = 0, in both stages. No mechanism with this ε₀ has a larger δ(ε).
+        ε₀ is an upper bound of a message's ε at δ = 0, in both stages. No mechanism with this ε₀ has a larger δ(ε).
         """
         return Bracket(0.0, pure_delta(self.local_epsilon, epsilon))
 
@@ -231,7 +231,7 @@ class RRWithPriorConfig(LocalChannel):
     target_epsilon: float = Field(gt=0, le=100)
     """ε, above 0 and at most 100."""
     stages: Literal[1, 2] = 2
-    """1: all users send with the common prior; 2: half of the users do; their noisy labels make other priors."""
+    """1: all users send with the common prior; 2: half of the users do; their noisy labels make the others' priors."""
     prior: tuple[float, ...] | None = Field(default=None, min_length=2, max_length=256)
     """Common prior: K public probabilities that do not come from the labels; absent: equal."""
     neighbours: int | None = Field(default=None, ge=1)
@@ -266,8 +266,8 @@ class RRWithPriorConfig(LocalChannel):
     ) -> Outcome:
         """Makes the users' labels noisy and returns the noisy labels. In one stage, all users use the common prior. In
         two stages, a random half of the users sends first with this prior. The prior of each other user is made from
-        the noisy labels of her nearest users in the first half. The outcome then marks the classes among which each
-        label was drawn.
+        the noisy labels of her nearest users in the first half. The outcome then marks, for each released
+        label, the classes that might have been released.
 
         In two stages, the first stage runs on all users even if `part` selects some: any label may enter a prior.
 
@@ -329,8 +329,8 @@ class RRWithPriorConfig(LocalChannel):
         return NeighbourMeans(features, votes, self.neighbours or NEIGHBOURS)
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """The accountant of a user's message against a learner who knows the sender. The accountant is the
-        same for every cluster.
+        """The accountant of a user's message against a learner who knows the sender. The accountant is the same
+        for every cluster.
 
         Args:
             setup: facts of the scenario; the number of classes is used. size: not used.

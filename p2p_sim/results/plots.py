@@ -183,13 +183,15 @@ def _slopes(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> dict[str, Es
 
 def _towards_floor(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> str:
     """A note on how excess risk falls with x, the number of users n. The note states the slope -1/2 of the clustering
-    paper's Theorem 4. If the floor is known and there are at least three values of n, the note also states the fitted
-    slope of |excess risk - floor|. The floor is the excess risk that remains with infinitely many exchanged labels,
-    computed exactly. `risk` is as in `_slopes`.
+    paper's Theorem 4. If the floor is known but not reached, and there are at least three values of n, the note also
+    states the fitted slope of |excess risk - floor|. The floor is the excess risk that remains with infinitely many
+    exchanged labels, computed exactly. `risk` is as in `_slopes`.
     """
     note = "Theorem 4's bound falls with slope -1/2 towards its floor"
     if FLOOR in table and table[FLOOR].notna().all() and table[view.x].nunique() > 2:
         distance = np.abs(risk.to_numpy(float) - table[FLOOR].to_numpy(float)[:, None])
-        slope = log_log_slope(table[view.x].to_numpy(float), distance)
-        note += f"; the measured distance from the exact floor has slope {slope}"
+        # where the learner reaches the floor, the distance is 0 or a rounding error, which has no slope
+        if distance.mean(axis=1).min() > 1e-12:
+            slope = log_log_slope(table[view.x].to_numpy(float), distance)
+            note += f"; the measured distance from the exact floor has slope {slope}"
     return note

@@ -244,6 +244,16 @@ def test_fits_show_constants_slopes_and_the_floor(grown):
         assert words in text
 
 
+@pytest.mark.parametrize("replicates", [2, 3])  # means over three replicates differ from the floor by rounding
+def test_a_learner_that_reaches_the_floor_has_no_slope_towards_it(tmp_path, replicates):
+    population = {"kind": "synthetic", "num_clusters": 2, "heterogeneity": 0.8, "positive_low": 0.45, "positive_high": 0.58}
+    changes = {"population": population, "learner": {"kind": "table"}, "seed": 1}
+    write_results(tmp_path, {"population.users": [400, 4000, 40000]}, replicates, **changes)
+    text = svg(plot(tmp_path, FigureRequest("population.users", "excess_risk", fit=True), format_="svg"))
+    assert "towards its floor" in text
+    assert "the measured distance from the exact floor" not in text
+
+
 def test_infinite_epsilons_are_counted_not_drawn(tmp_path):
     write_results(tmp_path, {"mechanism.flip_prob": [0.05, 0.1, 0.2]})
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]

@@ -231,7 +231,7 @@ def test_a_damaged_statement_is_one_line(tmp_path):
     run_point(exchanged().replace(replicates=1), tmp_path / "out")
     path = tmp_path / "out" / STATEMENTS
     path.write_text(path.read_text().replace("do not depend on labels", "may depend on labels"))
-    with pytest.raises(InputError, match="is not what its name says"):
+    with pytest.raises(InputError, match="is incomplete or does not match its checksum"):
         write_report(tmp_path / "out")
 
 
