@@ -111,7 +111,7 @@ class OrganisationTargets(RepeatedTargets):
         labels[target] = 0 if by_features else coins
         drawn = replace(people, features=features, labels=labels)
         outcome = self.mechanism.run(drawn, self.case.scenario.network, streams, places=self.case.places)
-        # An organisation's own models, and the models of others that its penalty pulled towards.
+        # An organisation's own models, and the models of others towards which its penalty pulled.
         predictors = cast(ByCluster, cast(ModelRelease, outcome.release).predictor).predictors
         came = cast(OrganisationFacts, outcome.organisations).came
         sent = self.mechanism.models_sent(drawn, streams) if self.claimed.plan.source_weights else {}
@@ -144,8 +144,8 @@ class OrganisationTargets(RepeatedTargets):
         Args:
             people: the rows of all users, with which the organisation learned. streams: random streams of the run. k:
             number of the organisation. models: its released models, one for each feature group. priors: for each group,
-            the weights to which the penalty pulled the organisation's own weights (made from other organisations'
-            models); None: the penalty pulled to 0.
+            weights made from other organisations' models, to which the penalty pulled the organisation's own weights;
+            None: the penalty pulled to 0.
         """
         noise, start = self.claimed.stages[k][0].noise, int(people.cluster_offsets[k])
         rows = start + order_of(streams, k, int(people.cluster_sizes[k]))[: noise.num_rows]
@@ -200,8 +200,7 @@ class OppositeRows(Account):
 
     def bound(self, delta: float) -> PrivacyBound:
         """The stated bound of ε for one whole row (features and label) of the organisation with the largest bound. The
-        observers are the other organisations, which learn from its models. The ε is pure and holds at every δ, so
-        `delta` is not used.
+        observer sees all models. The ε is pure and holds at every δ, so `delta` is not used.
         """
         return self.stated
 

@@ -1,4 +1,4 @@
-"""An audit in one run of mechanisms that release only noisy labels, such as a shuffler or a curator.
+"""A one-run audit of mechanisms that release only noisy labels, such as a shuffler or a curator.
 
 Every cluster has one target. The target's label is a fair coin between two classes, the low and the high class. The
 attacker knows the true labels of all other users. For a shuffler, one score is the log-likelihood ratio of the
@@ -103,7 +103,7 @@ class PairRatio:
 
         batch: what is seen of the targets' clusters, and how many other users hold the high and the low class.
         """
-        # The lead has approximately the mean keeps · (ones - zeros) and the variance `spread`.
+        # Without the target, the lead has the mean keeps · (ones - zeros) and the variance `spread`.
         error = self.flip_prob / (self.num_classes - 1)
         keeps = 1.0 - self.flip_prob - error
         among = batch.sizes - 1 - batch.ones - batch.zeros
@@ -178,8 +178,8 @@ class StatedCurves(ClusterAccount):
 
     def weaker(self, size: int, noise: float) -> Accountant:
         """The accountant that the mechanism itself states for a cluster of `size` users. `noise` is ignored, because
-        nothing says how the mechanism's ε depends on its noise. The method `reached` describes a leak by a factor of ε
-        instead.
+        nothing says how the mechanism's ε depends on its noise. The method `reached` describes a leak as a factor by
+        which ε grows.
         """
         return self.mechanism.accountant(self.mechanism.setup, size)
 

@@ -1,10 +1,10 @@
-"""An audit in one run of a protocol. Every user is a target, and her score depends on her noisy labels in all messages.
+"""A one-run audit of a protocol. Every user is a target, and her score depends on her noisy labels in all messages.
 
 Every user's label is a fair coin between the two most frequent classes. Given the noisy labels of all users, the coins
 are independent of each other and of everything that anybody sees. A coin's probability then depends only on the noisy
 label of its user. So the tests for independent targets are valid for every score. The tests check ε₀, the ε of a single
 noisy label. A score counts the labels in a user's messages. If a user's noise is drawn once, as claimed, all her labels
-in messages are equal. If the labels differ, the attack learns from separate, held-out runs what the counts reveal.
+in messages are equal. The attack learns from separate, held-out runs what the counts reveal if the labels differ.
 Further runs test what a protocol declares about its submissions (`declared_submissions`).
 """
 
@@ -185,9 +185,10 @@ class NoisyLabelCurve(Account):
     clusters = None
 
     def bound(self, delta: float) -> PrivacyBound:
-        """The stated bound ε₀ of what anybody can learn of a user's label from her noisy label, however often this is
-        sent. The observer named is the learner. If the protocol declares something about its submissions, the observer
-        is an eavesdropper, who sees all messages. ε₀ holds with δ = 0; `delta` is only recorded in the bound.
+        """The stated bound ε₀ of what anybody can learn of a user's label from her noisy label, however often she sends
+        the noisy label. The bound names the learner as its observer. If the protocol declares something about its
+        submissions, the bound names an eavesdropper instead, who sees all messages. ε₀ holds with δ = 0; `delta` is
+        only recorded in the bound.
         """
         return self.mechanism.noise_alone("eavesdropper" if self.mechanism.declares else "learner", delta)
 

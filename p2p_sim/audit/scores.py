@@ -144,8 +144,8 @@ def learn_classifier(features: NDArray[np.float32], labels: NDArray[np.bool_]) -
 def _features(batches: Sequence[Batch], ratio: Score) -> NDArray[np.float32]:
     """Features (N, F) of N targets, from which a classifier learns the targets' labels. Column 0 is the score made for
     the mechanism. Six 0-1 columns say what three users of the cluster submitted: the target, the next user and the last
-    user. Then come three shares: of users who submitted, of ones among the submissions, and of users other than the
-    target with label 1. The next column is the cluster's size. With more than two classes, two further shares follow.
+    user. Then come three shares: of users who submitted, of ones among the submissions, and of users besides the target
+    who hold label 1. The next column is the cluster's size. With more than two classes, two further shares follow.
     Two optional groups of columns come last: features of the order of arrival, and each user's submission with its
     time.
 

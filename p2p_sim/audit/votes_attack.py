@@ -198,8 +198,8 @@ class VotesCurve(Account):
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
         """δ (J,) of a run's results together at each of J values of ε, if all noise has its standard deviation divided
-        by `rise`. This makes ε approximately `rise` times as large. `rise` = 1 gives the certified δ. A larger value
-        describes a mechanism that adds too little noise by mistake. The audit computes how likely it would detect this
+        by `rise`. Then ε grows at least about `rise` times. `rise` = 1 gives the certified δ. A larger value describes
+        a mechanism that adds too little noise by mistake. The audit computes how likely it would detect this
         mistake.
         """
         claimed = self.accountant
@@ -209,8 +209,8 @@ class VotesCurve(Account):
 
     def curves(self) -> dict[str, Floats]:
         """The trade-off curve of the Gaussian mechanism that bounds a run's results together, under its name in the
-        picture. The curve has the smallest type II error of any test of the target's vote, at 201 type I errors from 0
-        to 1.
+        picture. No test of the target's vote has a smaller type II error than the curve. The curve is given at 201 type
+        I errors from 0 to 1.
         """
         import scipy
 

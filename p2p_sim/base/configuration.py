@@ -242,8 +242,8 @@ def descriptions(model: type) -> dict[str, str]:
 
 @cache
 def _texts(module: ModuleType | None) -> dict[str, dict[str, str]]:
-    """The text below each annotated name in the body of each class of a module. The classes have their qualified names
-    as keys.
+    """The text below each annotated name in the body of each class of a module. The keys are the qualified names of the
+    classes.
 
     A text is empty if there is none. A module without source has no classes here.
     """

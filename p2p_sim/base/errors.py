@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 LONGEST_LINE, LONGEST_QUOTE = 500, 100
-"""Largest number of characters of a message, and of a value that a message quotes."""
+"""Largest number of characters of a message that stays whole, and of a value that a message quotes."""
 
 
 def needs(packages: str, extra: str) -> str:

@@ -20,7 +20,7 @@ def console(stderr: bool = False) -> "Console":
 
 
 PLAIN_EVERY_S = 10.0
-"""Seconds between two plain lines of progress, where no bar can be drawn."""
+"""Least number of seconds between two plain lines of progress, where no bar can be drawn."""
 COUNT = len("9,999,999 of 9,999,999")
 """Number of characters reserved beside a bar for the two counts."""
 _silent = False
@@ -30,8 +30,8 @@ class Show(Protocol):
     """The type of a function that long work calls to show its progress."""
 
     def __call__(self, finished: int, total: int, more: str = "", news: bool = False) -> None:
-        """Show that `finished` of `total` things are done, followed by the text `more`. Plain lines are printed every
-        ten seconds, or at once if `news` is true.
+        """Show that `finished` of `total` things are done, followed by the text `more`. A plain line is printed at
+        most every ten seconds, or at once if `news` is true.
         """
 
 
@@ -45,7 +45,7 @@ def silence() -> None:
 def progress_shown(name: str, unit: str, total: int, *, estimate: bool = True, quiet: bool = False) -> Iterator[Show]:
     """A context that shows the progress of some work, and yields the function that the work calls to report progress.
 
-    On a terminal, only the first process draws bars. If the output is no terminal, every process prints lines.
+    On a terminal, only the first process draws bars. If standard error is no terminal, every process prints lines.
 
     Args:
         name: what the work is called. unit: plural noun of the things counted. total: number of things, as known at the
@@ -83,7 +83,7 @@ def progress_shown(name: str, unit: str, total: int, *, estimate: bool = True, q
 
 def _plain_lines(name: str, unit: str) -> Show:
     """A function that prints progress on standard error, as lines such as "NAME: 3 of 8 points". A line is printed
-    every ten seconds, or at once if the argument `news` is true.
+    at most every ten seconds, or at once if the argument `news` is true.
 
     Args:
         name: what the work is called. unit: plural noun of the things counted.

@@ -54,8 +54,8 @@ def named(name: str, sweep: bool) -> Path | None:
 def find_scenario(name: str | Path, sweep: bool = False, folder: Path = Path()) -> Path:
     """The path of the scenario or sweep file that has a given name or path.
 
-    A path is returned unchanged. For a name, the file <name>.toml in `folder` is preferred to the shipped file of this
-    name.
+    A path is taken relative to `folder`. For a name, the file <name>.toml in `folder` is preferred to the shipped file
+    of this name.
 
     Args:
         name: a path, such as mine.toml, or a name, such as quickstart or network/loss.

@@ -5,7 +5,7 @@ is a text that says what the numbers are for. A shard is a group of whole cluste
 is a further number, such as the number of a repeated request. So a user's random numbers do not depend on the order of
 events, on faults or on other shards. Two mechanisms on the same replicate have the same users and the same network, and
 use the same numbers for noise. A further number, the noise salt, changes most streams. The salt does not change who the
-users are, who knows whom, and which roles users have. The random numbers are for simulation only: they are not
+users are, who knows whom, or which roles users have. The random numbers are for simulation only: they are not
 cryptographic and must not protect anyone's real label.
 """
 
@@ -28,8 +28,8 @@ random numbers.
 """
 
 CACHED = 8_192
-"""How many random numbers are computed at a time. The cache then holds intermediate results. No random number depends
-on this constant.
+"""How many random numbers are computed at a time. The processor's cache then holds intermediate results. No random
+number depends on this constant.
 """
 OF_THE_USERS = frozenset({"law", "population", "holdout", "clusters", "overlay"})
 """Purposes for which a noise salt changes nothing: who the users are and who knows whom. The salt also changes no

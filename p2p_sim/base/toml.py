@@ -58,7 +58,7 @@ EITHER = (
     "mechanism.noise_multiplier",
     "mechanism.randomizer.epsilon",
 )
-"""Keys that exclude each other: a scenario has only one of these."""
+"""Keys that exclude each other: a scenario has at most one of these."""
 WORD = re.compile(r"[^\W\d][\w./-]{0,250}")
 """Pattern of a text that needs no quotes, such as a name or a path. The first character is a letter or "_". Later
 characters may also be digits, ".", "/" and "-".

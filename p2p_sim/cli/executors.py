@@ -51,7 +51,7 @@ def for_sweep(plan: SweepPlan, workers: int | None, dask: str | None, split: str
 
 def _check(workers: int | None, split: str | None, dask: str | None) -> None:
     """Raise InputError if the values of the options --workers, --split and --dask cannot be used. The number of workers
-    must lie in 1 to 1024, and a Dask cluster excludes this option. The only way to split is "shards". A value is None
+    must lie in 1 to 1024, and must not be given with a Dask cluster. The only way to split is "shards". A value is None
     if its option is not given.
     """
     if workers is not None and dask is not None:

@@ -283,8 +283,8 @@ def check_bounds(
 
 def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> list[str]:
     """Lines about a valid scenario or sweep file. For a scenario, the first line has the identifying hash. For a sweep,
-    it has the number of points (combinations of values). Remarks on own tables (not shipped ones) follow. Warnings
-    about the file go to standard error.
+    this line has the number of points (combinations of values). Remarks on own tables (not shipped ones) follow.
+    Warnings about the file go to standard error.
 
     Args:
         file: path or name of the file. overrides: texts KEY=VALUE that change keys; None: no changes. data_dir:

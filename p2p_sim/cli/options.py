@@ -95,7 +95,7 @@ def first_sentence(text: str) -> str:
 
 
 def shell_lines(command: str, width: int) -> list[str]:
-    """A command broken into lines of at most `width` columns. A shell reads these lines as one command.
+    """A command in lines of at most `width` columns; longer words stay whole. A shell reads the lines as one command.
 
     >>> shell_lines("p2p-sim run one.toml --set seed=2", 22)
     ['p2p-sim run one.toml \\\\', '    --set seed=2']

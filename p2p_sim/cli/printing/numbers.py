@@ -140,7 +140,7 @@ def more_on_disk(replicates: int) -> str:
 
 def print_conditions(bound: PrivacyBound) -> None:
     """Print whose data a privacy bound (ε at δ) protects, and from which observer. Then print the bound's conditions,
-    one on each line. If ε is infinite, nothing is promised, and the conditions are left out.
+    one on each line. If ε is infinite or δ is at least 1/2, nothing is promised, and the conditions are left out.
     """
     say(protects(bound))
     if not promises(bound):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def privacy_output(question: Question, answer: Answer) -> Output:
     """The output of `p2p-sim privacy`: ε at δ, or δ at ε, with the conditions. ε₀ follows, the ε of one noisy label
     alone. The output also has the ε of Lemma 9 of the clustering paper (Esfandiari et al.), or says why the lemma does
-    not apply. A last sentence says how much more often the observer can guess a label right.
+    not apply. A sentence says how much more often the observer can guess a label right.
 
     Args:
         question: the exchange's parameters, and who observes. answer: the values that were computed for the question.

@@ -73,7 +73,8 @@ FETCHED = (
 """The sentences on what users do in a label exchange."""
 SEVERAL = (
     "She requests the noisy labels of {} random peers in her cluster. With probability θ she passes the most frequent "
-    "label on to the learner: that is a submission. The learner knows who sent the submission, but not whose labels."
+    "label on to the learner: that is a submission. The learner knows who sent the submission, but not whose labels "
+    "she requested."
 )
 """The sentences on what users do in a label exchange in which they ask several peers."""
 
@@ -153,8 +154,8 @@ def _print_group(heading: str, lines: list[Line], width: int, explained: list[st
 
 def _print_advice(rows: Any, rival: Callable[[], str]) -> None:
     """Warn of unusual data or overlays (graphs of who may ask whom). For a label exchange, also say if the exchange
-    protects labels hardly better than the noise alone. If there is no gain at all, recommend a comparison with
-    randomised response, in which users send their noisy labels to the learner themselves.
+    protects labels hardly better than the noise alone. If there is no gain at all, say why randomised response, in
+    which users send their noisy labels to the learner themselves, is better. Print the command that compares the two.
 
     Args:
         rows: a data frame with the run's results, a row for each replicate. rival: returns a command that runs
