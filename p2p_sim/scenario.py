@@ -92,9 +92,9 @@ class Scenario(Extended, metaclass=OneLine):
     user; protocols of plug-ins need it. "vectorised": one draw from the same law, without messages."""
     later: ClassVar[tuple[str, ...]] = ("groups", "noise_salt")
     groups: tuple[str, ...] = ()
-    """Groups of users whose errors are measured too. "class": by label. "cluster_size": small, middle, large (a third
-    of the users each). Columns of the population are allowed too: "sex" of "adult", or any column of "table". Absent:
-    no groups."""
+    """Groups of users whose errors are measured too. "class": by label. "cluster_size": small, middle, large (thirds of
+    the users by size of cluster; equal sizes stay together). Columns of the population are allowed too, such as "sex"
+    of "adult", or any column of "table". Absent: no groups."""
     population: PopulationConfig = DigitsConfig()
     """Where the users come from. kind = "synthetic", "circle", "unit_cube", "real_line", "branches", "digits", "mnist",
     "fashion-mnist", "cifar-10", "adult", "uci-heart", "breast-cancer", "wine" or "table". For labels that are
@@ -148,7 +148,7 @@ class Scenario(Extended, metaclass=OneLine):
 
     @model_validator(mode="after")
     def _learnable(self) -> Self:
-        """Refuse unknown groups, groups without predicted labels, and a learner that cannot learn from the release."""
+        """Refuse unknown groups, groups if no label is predicted, and a learner that cannot learn from the release."""
         check_kinds(self.groups, self.population.group_columns)
         if self.groups and self.mechanism.releases == "density":
             raise ValueError(f"groups: mechanism.kind = {self.mechanism.kind!r} predicts no labels; leave groups out")
@@ -223,7 +223,7 @@ class Scenario(Extended, metaclass=OneLine):
         mechanism = tree.get("mechanism")
         if isinstance(mechanism, dict) and "kind" not in mechanism:
             tree = {**tree, "mechanism": {"kind": "label_exchange", **mechanism}}
-        try:  # strict mode accepts lists for tuples and 1 for 1.0 only in JSON
+        try:  # through JSON: strict mode accepts a list for a tuple only there
             scenario = cls.model_validate_json(json.dumps(tree, default=_plain))
         except ValidationError as error:
             raise refusal(error, cls) from None

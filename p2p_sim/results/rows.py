@@ -37,14 +37,14 @@ ROWS, TABLE, TIMINGS, MANIFEST = "rows.jsonl", "rows.parquet", "timings.jsonl", 
 FAILURES = "failures.jsonl"
 NETWORK = "network"  # the directory of `p2p-sim network`; it has no rows
 CHUNK = 5_000
-"""The table is made in parts; this is the number of rows of a part."""
+"""The table is made in parts; this is the largest number of rows of a part."""
 LARGEST = 1e150
-"""Largest size of a finite number in a row. The square of this number is still finite."""
+"""Largest absolute value of a finite float in a row. The square of this number is still finite."""
 _EARLY = {LOCK, partial_of(Path(MANIFEST)).name, NETWORK, FAILURES}
-"""Names that may stand in a results directory without a manifest. A run without rows may leave such files."""
+"""Names allowed in a results directory without a manifest. A run without rows, or `p2p-sim network`, leaves them."""
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "simpy", "pandas", "pyarrow")
 Key = tuple[str, int]
-"""A pair (point, replicate). A point is named by 16 digits of its scenario's hash, a replicate by its index."""
+"""A pair (point, index of the replicate). A point is named by the first 16 digits of its scenario's hash."""
 
 
 class Line(NamedTuple):
@@ -90,8 +90,8 @@ class Store:
 
         Args:
             rows: a row for each replicate. Column "scenario" has the point, column "replicate" the index.
-            wall_s: the time of each replicate in seconds. terms: for each row, the conditions of the row's ε. Equal
-            conditions are written once.
+            wall_s: the time of each replicate in seconds. terms: for each row, the privacy statements of the row
+            without numbers, or None. Equal terms are written once.
         """
         if not rows:
             return
@@ -104,7 +104,7 @@ class Store:
         columns = {identifier(each): each for each in terms if each is not None}
         fresh = {name: each for name, each in columns.items() if name not in self._terms}
         with writing(self.directory):
-            if fresh:  # written before the rows, which refer to these conditions
+            if fresh:  # written before the rows, which refer to these terms
                 lines = [{"statement": name, "columns": each} for name, each in fresh.items()]
                 append_jsonl(self.directory / STATEMENTS, lines)
                 self._terms |= fresh.keys()
@@ -123,7 +123,7 @@ class Store:
             append_jsonl(self.directory / FAILURES, [record])
 
     def finish(self, order: Callable[[Row], Any], wanted: Callable[[Row], bool]) -> pd.DataFrame:
-        """Sort the rows on disk, as lines and as a Parquet table. Return the wanted rows.
+        """Sort the lines of rows on disk, and write all rows as a Parquet table. Return the wanted rows.
 
         Args:
             order: gives the sort key of a row; rows with equal keys are sorted by replicate. wanted: whether a row is
@@ -158,10 +158,11 @@ def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> 
         directory: the results directory. identity: hash of the run, sweep or search. check: raises an InputError for a
         row of other work.
 
-    If the work fails before any replicate is finished, only the file of failures is left.
+    If the work fails while no replicate is on disk, the store's files are removed, except the file of failures.
 
     Raises:
-        InputError: the directory holds something else, or another process writes to it. Nothing is changed then.
+        InputError: the directory holds something else, or another process writes to it; nothing is changed then. Or a
+        file is damaged, or has a row of other work.
     """
     _check_directory(directory, identity)
     with locked(directory):
@@ -198,8 +199,7 @@ def _check_directory(directory: Path, identity: str) -> None:
     """Raise an InputError if a directory holds anything but results of one run, sweep or search.
 
     Args:
-        directory: the results directory, which may be missing. identity: the hash that the manifest must
-        have.
+        directory: the results directory, which may be missing. identity: the hash that the manifest must have.
     """
     if (directory / MANIFEST).exists():
         existing = str(read_manifest(directory).get("identity", ""))
@@ -220,8 +220,8 @@ def _check_directory(directory: Path, identity: str) -> None:
 def stored_rows(directory: str | Path) -> pd.DataFrame:
     """The rows in a results directory as a tidy data frame, one line for each point and replicate.
 
-    The points of a finished sweep are in the sweep's order. The points of an unfinished sweep are in the order in which
-    they finished. The replicates of each point are in ascending order.
+    The points of a finished sweep are in the sweep's order. The points of an unfinished sweep are in the order of
+    their first rows on disk. The replicates of each point are in ascending order.
 
     Raises:
         InputError: the directory holds no results of a run or a sweep.
@@ -359,8 +359,8 @@ def _lines(file: IO[bytes], path: Path) -> Iterator[Line]:
 
 
 def _is_row(row: object) -> bool:
-    """Whether a value is a row: a mapping with a text "scenario" (the point) and a whole number "replicate". No cell
-    may be a list or a mapping. No finite float may be above 1e150 in size.
+    """Whether a value is a row: a mapping with a text "scenario" (the point) and a whole number "replicate" from 0
+    to 2**31 - 1. No cell may be a list or a mapping. No finite float may be above 1e150 in size.
     """
     if not isinstance(row, dict) or type(row.get("scenario")) is not str or type(row.get("replicate")) is not int:
         return False

@@ -1,4 +1,4 @@
-"""Terms on disk. Terms are the privacy statements about a row's ε, without numbers. Equal terms are stored once."""
+"""Terms on disk. The terms of a row are its privacy statements without ε and δ. Equal terms are stored once."""
 
 import json
 from pathlib import Path
@@ -26,8 +26,8 @@ def read_lines(path: Path) -> list[Any]:
 
 def read_terms(directory: Path) -> dict[str, Terms]:
     """The terms in a results directory, by name. A row has this name in column `statement`. Terms map each column of ε
-    to the observer, the conditions and the basis (how ε was computed). For a paper's ε that does not apply, the column
-    has the reason instead. The result is empty if the file is missing.
+    to the observer, the conditions and the basis (how ε was computed). If a column is for a paper's bound that does
+    not apply to the row, the terms give the reason instead. A missing file gives an empty result.
 
     Raises:
         InputError: the file is damaged.
@@ -40,13 +40,13 @@ def read_terms(directory: Path) -> dict[str, Terms]:
     except (AttributeError, KeyError, TypeError):
         raise InputError(f"{path}: damaged (a line is no statement)") from None
     if wrong is not None:
-        raise InputError(f"{path}: damaged (statement {shortened(wrong)} is not what its name says)")
+        raise InputError(f"{path}: damaged (statement {shortened(wrong)} is incomplete or does not match its checksum)")
     return by_name
 
 
 def _whole(terms: Terms) -> bool:
     """Whether terms that were read from a file are complete. Each column of ε must have "conditions", each with an
-    identifier and a text. If a paper's bound does not apply, the column must have a text in "not_applicable".
+    identifier and a text. If a paper's bound does not apply, the column must have "not_applicable" with a text instead.
     """
     return all(
         "text" in column["not_applicable"]

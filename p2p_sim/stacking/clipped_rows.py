@@ -103,7 +103,7 @@ class FeatureGroups:
         importance: Sequence[float] | None,
         norm_bound: float | Sequence[float],
     ) -> "FeatureGroups":
-        """The stated groups of features. Without stated groups, consecutive features form `n_groups` similar groups.
+        """The stated groups of features, else `n_groups` groups of consecutive features, as equal in size as possible.
 
         Args:
             num_features: number d of features. n_groups: used only if `groups` is None; at most d groups are made.
@@ -147,7 +147,7 @@ class FeatureGroups:
 
 
 def check_public(importance: Sequence[float] | None, declared: bool) -> None:
-    """Raise ValueError if importance is given but not declared public (not computed from the data)."""
+    """Raise ValueError if importance is given but not declared public. Public means: not computed from the data."""
     if importance is not None and not declared:
         raise ValueError(
             "importance: must come from outside the data, else ε fails; set importance_is_public = true if it does "
@@ -156,7 +156,7 @@ def check_public(importance: Sequence[float] | None, declared: bool) -> None:
 
 
 def _check_members(members: tuple[tuple[int, ...], ...], num_features: int) -> None:
-    """Raise ValueError for an empty group, no group at all, a feature in two groups, or an unknown feature."""
+    """Raise ValueError for an empty group, no group at all, a feature that occurs twice, or an unknown one."""
     if not members or not all(members):
         raise ValueError("groups: there must be at least one, and none may be empty")
     everything = [i for group in members for i in group]

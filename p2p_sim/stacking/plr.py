@@ -131,7 +131,7 @@ class PrivateBinaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 class PrivateLogisticRegression(PrivateBinaryClassifier):
     """Logistic regression with ε-differentially private weights (PLR; Yao et al. 2019, Algorithm 1).
 
-    ε protects labels and features. The rows xᵢ have d features and labels yᵢ = ±1. The weights w minimise
+    ε protects labels and features. The n rows xᵢ have d features and labels yᵢ = ±1. The weights w minimise
     (1/n) Σᵢ ln(1 + e^(-yᵢ w·xᵢ)) + b·w/n + (Δ/2)|w|² + (λ/2)|w - u|². The noise b, the value of Δ and the proof are in
     `p2p_sim/privacy/rivals/objective_perturbation`. No scale depends on the data. The proof needs a penalty on every
     weight, so there is no intercept: add a constant column instead. The number n and the two classes are public.
@@ -142,7 +142,7 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
         norm_bound: public norm, above 0. Rows are clipped to this norm, then divided by this number.
         prior: (d,) u, towards which the weights are pulled; None: 0. An example is `coef_` of another owner's released
             model with the same norm_bound.
-        tight: True: a sharper proof allows less noise. False: the noise of Yao et al. 2019.
+        tight: True: a sharper proof allows less noise or a smaller Δ. False: noise and Δ of Yao et al. 2019.
         random_state: None, a seed or a NumPy Generator.
 
     Attributes:

@@ -91,8 +91,8 @@ class _Stacking(PrivateBinaryClassifier):
         self, margins: Floats, signs: Floats, low: tuple[ObjectivePerturbation, ...], rng: np.random.Generator
     ) -> None:
         """Train the high-level model, if any. This model predicts labels from the scores of low-level models. Set
-        `high_coef_` to the weights (None without a model). Every row is used in one training only, so the total ε is
-        the largest ε of a training. Set `privacy_` to the bound with this ε.
+        `high_coef_` to the weights (None without a model). Every row is used in at most one training, so the total ε
+        is the largest ε of a training. Set `privacy_` to the bound with this ε.
 
         Args:
             margins: (m, K) scores of m rows, which were not used to train the K low-level models. signs: (m,) the rows'
@@ -147,8 +147,8 @@ def meta_features(margins: Floats) -> Floats:
 class SampleStacking(_Stacking):
     """PST-S (Algorithm 2): low-level models of disjoint samples, combined by a private model of other rows.
 
-    Every row is in one part, and the choice of parts ignores the data. So the total ε is the largest ε of a part
-    (parallel composition).
+    Every row is in at most one part, and the choice of parts ignores the data. So the total ε is the largest ε of a
+    part (parallel composition).
 
     Args:
         epsilon: ε > 0; infinite: no noise.
@@ -304,9 +304,9 @@ def train_groups(
 class TransferStacking(GroupStacking):
     """PST-H (Algorithm 4, corrected): a target stacks models of feature groups, with the models of a source as priors.
 
-    The source is another owner. The models of the source are `models_` of a `FeatureStacking`. All K models together
-    cost ε_src, the ε of the source. Any number of targets may use these models at no further cost, by post-processing.
-    The printed Algorithm 4 trains a PLR at ε_src for each group, which costs K ε_src. Here group k has the penalty
+    The source is another owner. Its models are `models_` of a `FeatureStacking`. All K models together cost at most
+    ε_src, the ε of the source. Any number of targets may use these models at no further cost, by post-processing. The
+    printed Algorithm 4 trains a PLR at ε_src for each group, which costs K ε_src. Here group k has the penalty
     (λ_k/2)|w - u_k|². The vector u_k has the source's weights times q_k(source)/q_k(target), because rows are scaled
     to the importance q_k. The target's rows cost ε. The source's bound is `source.privacy`.
 

@@ -59,7 +59,7 @@ def compare(
         packages: the plug-ins that are needed. Other plug-ins are ignored.
 
     Raises:
-        InputError: a worker lacks the simulator or a needed plug-in, or has another version.
+        InputError: a worker lacks the simulator or a needed plug-in, or has another version of either.
     """
     needed = {f"plug-in {name}{code}" for name in packages for code in ("", " with code")}
     here = {name: version for name, version in here.items() if not name.startswith("plug-in ") or name in needed}
@@ -142,6 +142,7 @@ class DaskWorkers:
 
         Raises:
             InputError: there is no scheduler or no worker, or a worker lacks the simulator or has another version.
+            RunFailed: the scheduler is lost.
         """
         return _threads(self._connected(), self.address)
 
@@ -154,7 +155,7 @@ class DaskWorkers:
 
         Raises:
             InputError: as for `workers`.
-            RunFailed: the scheduler is lost, all workers stay away, or a worker has another version.
+            RunFailed: the scheduler is lost, all workers stay away, or a worker cannot work.
         """
         flight = _Flight(self, self._connected(), TaskQueue(batches, attempts=1), perform)
         try:
@@ -222,7 +223,7 @@ def _scheduler(address: str) -> str:
 
 def _check(client: Any, address: str, within_s: float, packages: Mapping[str, str]) -> None:
     """Wait for a worker. Then compare the versions of all workers and the scheduler with this process. No worker, or
-    another version of p2p-sim or of a needed plug-in, raises an InputError. Another library causes a warning.
+    another version of p2p-sim or of a needed plug-in, raises an InputError. Other libraries that differ cause warnings.
 
     Args:
         client: the Dask client. address: the scheduler's address, for messages. within_s: longest wait in seconds.

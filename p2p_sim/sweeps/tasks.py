@@ -107,7 +107,7 @@ class Executor(Protocol):
     def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
         """Yields the results of all batches, in any order. Every task has exactly one result, even if workers die.
 
-        A new batch is taken only when a worker is free. So batch sizes can follow the times of earlier tasks.
+        Batches are taken only as workers become free. So batch sizes can follow the times of earlier tasks.
         """
         ...
 
@@ -129,7 +129,7 @@ def attempt(task: Task, compute: Callable[[Task], tuple[Any, Terms | None]]) -> 
     so that a task cannot end the worker.
 
     Args:
-        task: the task. compute: takes the task and returns the row and the conditions of the row's ε, or None.
+        task: the task. compute: takes the task and returns the row, and the conditions of the row's ε or None.
     """
     begin = time.perf_counter()
     try:

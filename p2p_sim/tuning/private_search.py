@@ -82,7 +82,7 @@ def planned(
 
     Raises:
         InputError: a mechanism does not fit, the mean number of runs is out of its range, or no noise is enough. A
-        mechanism needs a curator, a target ε and an ε at any δ. No parameter may be computed from true labels.
+        mechanism needs a curator, a target ε and an ε at every δ. No parameter may be computed from true labels.
     """
     if mean_runs <= 1.0:
         raise InputError(f"--trials {mean_runs:g}: is the mean number of runs of a private selection; must be above 1")
@@ -126,8 +126,8 @@ def _accountant(text: str, scenario: Scenario, data_dir: Path | None) -> Account
     mechanism that does not fit a private selection raises an InputError.
 
     Args:
-        text: the scenario as JSON without the learner, which does not affect privacy; a key of the cache. scenario: the
-        scenario. data_dir: where data files are.
+        text: the scenario as JSON without the learner, which does not affect privacy; part of the cache key.
+        scenario: the scenario. data_dir: where data files are.
     """
     people = Replicate(scenario, data_dir=data_dir).people()
     setup = Setup(
@@ -202,7 +202,8 @@ def tune_privately(
         numbers of finished and of all runs.
 
     Raises:
-        InputError: no noise is enough for ε, or a run failed.
+        InputError: the search is not allowed, or no noise is enough for ε.
+        Exception: the error of the first run that failed.
     """
     base = tuning.base
     settings, epsilon = candidates_of(base, tuning.space), tuning.goal.largest_epsilon

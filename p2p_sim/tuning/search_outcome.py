@@ -26,7 +26,7 @@ class BestSetting:
 
     trial: the best trial. score: the mean score in the search; in a private selection, the noisy score. fresh: rows of
     replicates that the search did not use. epsilon: the largest certified ε over searched and fresh replicates; in a
-    private selection, the ε of the whole selection. row: the row with this ε; in a private selection, the best run.
+    private selection, the ε of the whole selection. row: the row with this ε; in a private selection, the best run's.
     """
 
     trial: Trial

@@ -65,10 +65,10 @@ class Dimension:
 
 
 class SearchFile(Config):
-    """The keys of a search file. Each of the scenario's keys is in one of three tables."""
+    """The keys of a search file. Each searched key is in one of the first three tables."""
 
     range: dict[str, Any] = Field(default_factory=dict)
-    """Keys with [low, high], both ends included. If both ends are whole numbers, all values are whole."""
+    """Keys with [low, high], both ends included. If both ends are integers (1, not 1.0), all values are integers."""
     log: dict[str, Any] = Field(default_factory=dict)
     """Keys with [low, high] as in range, but on a logarithmic scale; low above 0."""
     values: dict[str, Any] = Field(default_factory=dict)
@@ -152,7 +152,7 @@ def _dimension(where: str, table: str, key: str, value: Any) -> Dimension:
 
 
 def _ranged(where: str, key: str, ends: Sequence[float], log: bool) -> Dimension:
-    """A dimension with two finite ends. If both ends are whole numbers, all values are whole numbers."""
+    """A dimension with two finite ends. If both ends are of type int, all values are whole numbers."""
     low, high = ends
     if not low < high or (log and low <= 0) or not math.isfinite(high - low):
         raise InputError(f"{where} = {json.dumps(ends)}: low must be below high{', and above 0' if log else ''}")

@@ -246,7 +246,13 @@ def test_fits_show_constants_slopes_and_the_floor(grown):
 
 @pytest.mark.parametrize("replicates", [2, 3])  # means over three replicates differ from the floor by rounding
 def test_a_learner_that_reaches_the_floor_has_no_slope_towards_it(tmp_path, replicates):
-    population = {"kind": "synthetic", "num_clusters": 2, "heterogeneity": 0.8, "positive_low": 0.45, "positive_high": 0.58}
+    population = {
+        "kind": "synthetic",
+        "num_clusters": 2,
+        "heterogeneity": 0.8,
+        "positive_low": 0.45,
+        "positive_high": 0.58,
+    }
     changes = {"population": population, "learner": {"kind": "table"}, "seed": 1}
     write_results(tmp_path, {"population.users": [400, 4000, 40000]}, replicates, **changes)
     text = svg(plot(tmp_path, FigureRequest("population.users", "excess_risk", fit=True), format_="svg"))
