@@ -19,15 +19,15 @@ from p2p_sim.privacy import Floats, MajorityExchange, ShuffledResponse, local_ep
 from p2p_sim.privacy.exchange import MajorityCluster, MajorityKernel, Shares, SmoothKernel, missed, noisy_ones
 
 DELTA, SHARE = 1e-5, 0.6
-"""The δ of every ε, and the share of a cluster's users who hold the majority label."""
+"""The δ of every ε (randomised response: δ = 0), and the share of a cluster's users who hold the majority label."""
 EXCHANGE, THREE, FIVE, MIXED = "label exchange (ask 1)", "ask 3", "ask 5", "half ask 1, half ask 5"
 SHUFFLER, RESPONSE, ARCSINE = "trusted shuffler", "randomised response", "g(p) = sin²(πp/2)"
 PEERS: dict[str, Mapping[int, float]] = {
     EXCHANGE: {1: 1.0}, THREE: {3: 1.0}, FIVE: {5: 1.0}, MIXED: {1: 0.5, 5: 0.5},
 }  # fmt: skip
-"""For each protocol: the numbers of peers that users may ask, with their probabilities."""
+"""For each exchange protocol: the numbers of peers that users may ask, with their probabilities."""
 SETTINGS = ((50, 0.1), (200, 0.05), (200, 0.1), (200, 0.2))
-"""Pairs of cluster size and flip probability. The table has a row for each pair and protocol."""
+"""Pairs of cluster size and flip probability. The table has a row for each pair and each key of `PEERS`."""
 SIZE, FLIPS = 200, tuple(np.geomspace(0.03, 0.42, 14).round(4).tolist())
 """The cluster size and the flip probabilities of the figure."""
 SMALLEST = 1e-6
@@ -67,12 +67,12 @@ def missed_by_all(size: int, flip_prob: float) -> float:
 
 
 def figures(task: tuple[str, int, float]) -> dict[str, Any]:
-    """A row of the study's table: a protocol's ε at the learner for δ = 1e-5, and the probability of missing the
-    majority. A miss means that most submissions are not the label of the 60% majority.
+    """A row of the study's table: a protocol's ε at the learner for δ = `DELTA`, and the probability of missing the
+    majority. A miss means that most submissions are not the label of the 60% majority. A tie counts as half a miss.
 
     Args:
-        task: the protocol's name, the cluster size, and the flip probability α. The name is a key of `PEERS`,
-        `SHUFFLER`, `RESPONSE` or `ARCSINE` (the ideal kernel).
+        task: the protocol's name, the cluster size, and the flip probability α. The name is a key of `PEERS`, or
+        one of `SHUFFLER`, `RESPONSE` and `ARCSINE` (the ideal kernel).
     """
     way, size, flip_prob = task
     if way == RESPONSE:
@@ -97,9 +97,9 @@ def figures(task: tuple[str, int, float]) -> dict[str, Any]:
 
 
 def gains(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """The accuracy gained by asking several peers instead of one: a row for each flip probability and number of peers.
-    A row has ε and the mean accuracy with one peer. It also has ε and the mean gain with several peers, and the gain's
-    95% interval.
+    """The accuracy gained by asking several peers instead of one: a row for each flip probability and each number of
+    peers above one. A row has ε and the mean accuracy with one peer. It also has ε and the mean gain with several
+    peers, and the gain's 95% interval.
 
     Args:
         rows: results of the sweep, a row for each flip probability, number of peers and replicate. The columns are

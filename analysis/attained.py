@@ -8,7 +8,7 @@ post-processing. So
 
     δ(ε) >= keep · B - lose · A        or        δ(ε) >= keep · A - lose · B
 
-with keep = 1-α-αe^ε and lose = e^ε(1-α)-α. W_ij is the probability that fetcher i fetches from user j and her
+with keep = 1-α-αe^ε and lose = e^ε(1-α)-α. W_ij is the probability that fetcher i fetches from user j and i's
 submission arrives. For the target this probability is w_i. Let b be the noisy bits of all other users. Given b, the
 submissions are independent. Fetcher i submits a one with probability p_i = Σ_j W_ij b_j. If the target's bit is 1, the
 probability is p_i + w_i. So the event's probabilities A(b) and B(b), given b, are computed exactly. Only the means of
@@ -22,7 +22,7 @@ F0(y). The law of y is a convolution, so the mean E F0 is computed exactly. Only
 = Σ_j ln(1-α+αe^(τ n_j)). So V = g (F - F0) has the mean E F - E F0. Let V = V+ - V- be the split into positive and
 negative part. There are N draws.
 - A pilot sample determines a cut. Larger values of V+ are replaced by the cut; this only lowers V+. The empirical
-  Bernstein bound of Maurer and Pontil (2009, Theorem 4) bounds the mean.
+  Bernstein bound of Maurer and Pontil (2009, Theorem 4) bounds the mean of V+ from below.
 - V- lies between 0 and some M. Let u = E V-. Then E V-² <= M u. The inequality e^(-x) <= 1 - x + x²/2 for x >= 0 gives
   Pr[mean <= u - t] <= exp(-N t²/(2Mu)) for the mean of the draws.
 - M bounds -V = g F0 - g F. From w_i >= 0 follows B(b) >= A(b), and so -F <= (lose - keep) A(b). Let p be the mean of
@@ -47,8 +47,8 @@ from p2p_sim.privacy import Floats, cross, hockey_stick_coefficients, local_epsi
 ERROR = 1e-9
 """Largest probability that the lower bound of ε is too high."""
 _TRIED = (1.1, 1.06, 1.03, 1.01, 1.0, 0.99, 0.98, 0.97, 0.96, 0.94, 0.92, 0.89, 0.85, 0.8, 0.7, 0.5)
-"""The tried values of ε, as multiples of a guess. The guess is the ε that the event attains if all fetchers are alike.
-"""
+"""The tried values of ε, as multiples of a guess. The guess is the largest ε that an event attains if all fetchers are
+alike."""
 _PLANNED, _FEW = (0.98, 1.03, 1.08), 128
 """The values of ε for which event and tilt are chosen, as multiples of the same guess. With more than `_FEW` fetchers
 only the first value is used."""
@@ -64,8 +64,8 @@ class Fetchers:
 
     Attributes:
         weights: W, (m, s), a row for each fetcher and a column for each of s other users. An entry is the probability
-        that the fetcher fetches from this user and her submission arrives. own: w, (m,), this probability for the
-        target, above 0. flip_prob: α, above 0 and at most 1/2.
+        that the fetcher fetches from this user, and that the fetcher's submission arrives. own: w, (m,), this
+        probability for the target, above 0. flip_prob: α, above 0 and at most 1/2.
     """
 
     weights: Floats
@@ -179,12 +179,12 @@ class _Sample:
         A unit is 1/64 of the largest such sum. A draw has the weight exp(ψ - τ y) with y = Σ n_j b_j. With this ψ,
         weighted means have the right expectation.
 
-        The bound holds for all y. It bounds the weight times the event's probability, for the target's noisy bit that
-        makes the event rarer. τ minimises this bound.
+        The bound holds for all y. It bounds the weight times the event's probability, for the value of the target's
+        noisy bit that makes the event rarer. τ minimises this bound.
         """
         events, fetchers, users = self.events, self.events.fetchers, len(self.events.fetchers.own)
         p = events.y * events.unit / users
-        rare = events.sides(p * (1.0 + 1e-8), (p + fetchers.own.mean()) * (1.0 - 1e-8))[1]  # the rarer event
+        rare = events.sides(p * (1.0 + 1e-8), (p + fetchers.own.mean()) * (1.0 - 1e-8))[1]  # row of the rarer event
         tail = np.where(self.event >= users * rare + 1.0, scipy.stats.binom.sf(self.event - 1, users, rare), 1.0)
         log_tail = np.log(np.maximum(tail, 1e-300))
 
@@ -219,8 +219,8 @@ class _Sample:
     def epsilon(self, guess: float, delta: float) -> float:
         """The largest tried ε at which the certified lower bound of δ(ε) is above δ; 0 if there is none.
 
-        guess: the ε that the event attains if all fetchers are alike. The tried values are 1.1 to 0.5 times `guess`.
-        delta: δ.
+        guess: the largest ε that an event attains if all fetchers are alike. The tried values are 1.1 to 0.5 times
+        `guess`. delta: δ.
         """
         (users, others), rng = self.events.fetchers.weights.shape, np.random.default_rng(20)
         count = int(np.clip(_WORK / (users * (self.event + others / 8.0 + 8.0)), *_DRAWS))

@@ -1,8 +1,8 @@
-"""The (ε, δ) bounds of four papers on the exchange of labels, checked numerically and drawn.
+"""Claims of five papers on label privacy, checked numerically, and the learner's ε against a paper's bound.
 
 Run as `python -m analysis.bounds`; it takes half a CPU minute.
 
-claims.csv has a row for each numbered claim of the papers. The row states whether the claim holds in every tried case,
+claims.csv has a row for each checked claim of the papers. The row states whether the claim holds in every tried case,
 and how tight and how loose the claim is. For a false claim, the row also has a true statement. bounds.csv and
 bounds.png compare a paper's formula for the learner's ε with the exact ε, for several cluster sizes.
 """
@@ -21,8 +21,8 @@ CLAIM_COLUMNS = ["paper", "name", "statement", "holds", "cases", "tightest", "lo
 
 
 def main(frame: Frame) -> list[Path]:
-    """Checks every numbered claim of the four papers numerically. Also draws the learner's ε against the cluster size,
-    with the values printed in a paper and the exact values. Returns the files of two tables and a figure.
+    """Checks every claim of `all_claims` numerically. Also draws the learner's ε against the cluster size, by a paper's
+    formula and exactly. Returns the files of two tables and a figure.
 
     Args:
         frame: runs the study and writes its files.

@@ -77,7 +77,7 @@ def figures(small: bool = False) -> Iterator[CertifiedFigure]:
     """Yields every published ε to certify.
 
     Args:
-        small: whether to yield only examples and tables' ε for clusters of at most 100 users.
+        small: whether to yield only the examples and, of `TABLES`, the rows for clusters of at most 100 users.
     """
     for n, alpha, theta, rounds, delta in EXAMPLES:
         yield CertifiedFigure(LabelExchange(n, alpha, theta, rounds), delta, "examples")
@@ -122,7 +122,7 @@ def _worst(name: str, scenario: Scenario) -> CertifiedFigure:
 
 
 def _name(figure: CertifiedFigure) -> str:
-    """The certificate's file name; n40-a0.1-t0.5-d1e-05.json stands for n = 40, α = 0.1, θ = 0.5 and δ = 1e-5."""
+    """The certificate's file name, such as n40-a0.1-t0.5-r5-d1e-05.json: n, α, θ, the rounds (if several), and δ."""
     e = figure.exchange
     rounds = f"-r{e.rounds}" if e.rounds > 1 else ""
     return f"n{e.cluster_size}-a{e.flip_prob:g}-t{e.sampling_rate:g}{rounds}-d{figure.delta:g}.json"

@@ -69,8 +69,8 @@ def main(frame: Frame, targets: int = 8, largest: int = 100_000) -> list[Path]:
 
 def _of(regime: str, delta: float, largest: int) -> Iterator[Target]:
     """Yields random privacy targets of one regime (group of targets) at one δ, from at most 5,000 draws. The number n
-    of users (30 to `largest`), θ and ε are drawn uniformly on logarithmic scales. From n = 100 on, a target is yielded
-    only if α* is below 99.9% of the α of randomised response.
+    of users (30 to `largest`), θ and ε are drawn uniformly on logarithmic scales. A target is yielded only if α* > 0.
+    From n = 100 on, α* must also be below 99.9% of the α of randomised response.
     """
     rng = Streams(SEED, 0).generator(f"{regime} {delta:g}")
     for _ in range(DRAWN):

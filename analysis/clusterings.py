@@ -48,7 +48,8 @@ COUNTED: dict[str, dict[str, Any]] = {
     "agglomerative": {"kind": "agglomerative"},
     "balanced": {"kind": "balanced"},
 }
-"""Clusterings that must be told a number of clusters: each name, with the clustering's table in a scenario."""
+"""Clusterings that must be told a number of clusters: each name, with keys of the [clusters] section of a
+scenario."""
 DENSE, GIVEN = "HDBSCAN", "given"
 """`DENSE` chooses the number of clusters itself. `GIVEN` means the clusters that the synthetic law has."""
 MEASURES = (
@@ -61,7 +62,7 @@ Task = tuple[str, str, int, int]
 
 def main(frame: Frame, replicates: int = REPLICATES) -> list[Path]:
     """Runs the exchange under each clustering of each data set. Returns the files of a figure and two tables. One table
-    has means with 95% intervals. The other table has the CPU time and memory of each clustering.
+    has means with 95% intervals. The other table has the CPU time and memory of the clusterings `KINDS`.
 
     Args:
         frame: runs the study and writes its files. replicates: number of replicates for each data set, clustering and

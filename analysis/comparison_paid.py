@@ -60,7 +60,7 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
 }
 """Settings from which three mechanisms with a curator choose. `OWN` is the setting in `analysis.comparison_second`."""
 MECHANISMS = second.MECHANISMS | SEVERAL
-"""The mechanisms: each name, with the mechanism's table in a scenario (without ε)."""
+"""The mechanisms: each name, with the [mechanism] section of its scenario (without ε)."""
 TRUST = {**second.TRUST, "trust nobody": (*second.TRUST["trust nobody"], *SEVERAL)}
 """Mechanisms, grouped by the party that users must trust. The exchanges with several peers are added to the mechanisms
 of `analysis.comparison_second`."""
@@ -279,7 +279,7 @@ def points(rows: pd.DataFrame) -> pd.DataFrame:
     """A row for each data set, ε, mechanism and kind of choice, with the mean accuracy and its 95% interval. The kinds
     are no choice (the default), paid choice (counted in ε) and free choice (by true labels of other replicates, not
     counted in ε). `place` is the rank of the accuracy among all mechanisms with the same kind of choice. `price` is the
-    mean difference, within replicates, between the free choice's accuracy and the row's accuracy. All intervals of
+    free choice's accuracy minus the row's accuracy, taken within replicates and averaged. All intervals of
     prices hold jointly with 95% confidence (Bonferroni's correction).
 
     Args:

@@ -32,7 +32,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
     TREES: {"kind": "boosted_trees"},
     MULTINOMIAL: {"kind": "soft_logistic_regression"},
 }
-"""The learners: each name, with the learner's table in a scenario."""
+"""The learners: each name, with the [learner] section of its scenario."""
 MECHANISMS: dict[str, dict[str, Any]] = {
     "label exchange": {"kind": "label_exchange"},
     "randomised response": {"kind": "randomized_response"},
@@ -47,7 +47,7 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "PATE": {"kind": "pate", "teachers": 60, "queries": 60, "answers": 40, "threshold": 0.4},
     "noisy aggregates": {"kind": "noisy_aggregates"},
 }
-"""The mechanisms: each name, with the mechanism's table in a scenario (without ε)."""
+"""The mechanisms: each name, with the [mechanism] section of its scenario (without ε)."""
 SEVERAL: dict[str, dict[str, Any]] = {f"ask {k}": {"kind": "label_exchange", "peers": k} for k in (3, 5)}
 """Exchanges in which users ask several peers. `analysis.comparison_paid` alone runs these exchanges."""
 _LAW, _SOFT = (PLAIN, FORWARD, COMBINED, TREES), (PLAIN, MULTINOMIAL)
@@ -79,7 +79,7 @@ the replicate; the folder of data files; the options to run."""
 
 
 def table_of(point: MechanismPoint) -> dict[str, Any]:
-    """The table `mechanism` of a scenario: the mechanism's kind and options, and its target ε.
+    """The [mechanism] section of a scenario: the mechanism's kind and options, and its target ε.
 
     Args:
         point: the mechanism's name and its ε.
@@ -213,9 +213,9 @@ def accuracy_panels(table: pd.DataFrame) -> list[Panel]:
 
 def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
     """All runs on one data set: a row for each mechanism, ε, replicate and learner, with the accuracy. The first 3
-    replicates run all learners that suit the mechanism. Later replicates run two learners: the best one of the first 3
-    replicates, and one-vs-rest logistic regression. Data sets with two classes also have models that a curator or
-    organisations train privately. Such models have no learner to choose.
+    replicates run all learners that suit the mechanism. Later replicates run two learners: the best learner of the
+    first 3 replicates, and one-vs-rest logistic regression. Data sets with two classes also have models that a curator
+    or organisations train privately. Such models have no learner to choose.
 
     Args:
         panel: name of the data set. frame: runs the tasks. replicates: number of replicates, including the first 3.

@@ -32,8 +32,8 @@ FIRST = (
     "randomised response, shuffled", "ClusterRR", "DP-SGD",
 )  # fmt: skip
 MECHANISMS = {name: ALL[name] for name in FIRST}
-"""The mechanisms that run on every panel (data set): each name, with the mechanism's table in a scenario (without ε).
-"""
+"""The mechanisms that run on every panel (data set): each name, with the [mechanism] section of its scenario (without
+ε)."""
 LATER = {name: ALL[name] for name in ("LabelDP-Pro", "PATE", "noisy aggregates", "noise shares")}
 LATER_ON = ("adult", "mnist")
 """`LATER` has further mechanisms, which run only on the panels `LATER_ON`."""
@@ -84,8 +84,8 @@ def main(frame: Frame, replicates: int = 10) -> list[Path]:
     table = pd.concat([table.drop(columns="each"), verdicts], axis="columns")
     note = (
         f"Each mark: mean accuracy that a group loses to privacy at ε = {DRAWN:g}, with its 95% interval over "
-        f"{table['replicates'].min()} replicates. Digits are their own marks, without intervals. Left of 0 the group "
-        "gains."
+        f"{table['replicates'].min()} replicates. In the panel of MNIST digits, each group is drawn as its digit, "
+        "without an interval. Left of 0 the group gains."
     )
     panels = [
         Marks(TITLES.get((str(panel), str(kind)), f"{panel}: {kind}"), part, "mechanism", "group", LOSS)
@@ -98,7 +98,7 @@ def main(frame: Frame, replicates: int = 10) -> list[Path]:
 
 
 def mechanisms_of(panel: str) -> dict[str, dict[str, Any]]:
-    """The mechanisms compared on a data set: each name, with the mechanism's table in a scenario (without ε).
+    """The mechanisms compared on a data set: each name, with the [mechanism] section of its scenario (without ε).
 
     Args:
         panel: name of the data set: "adult", "mnist", or "breast-cancer" in a reduced study.

@@ -118,8 +118,8 @@ def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> Rows:
     """Rows of a table: the learner's ε at δ = 1e-6 in a cluster of n users. One ε is by Lemma 9 of the clustering
     paper, the other ε is exact. One n is the smallest that meets the conditions of Lemma 9. The other n is `largest`.
 
-    Theorem 3 of the paper bounds the learner's ε for a flip probability of its own at δ = 1/n². The column
-    theorem3_from has the smallest n at which this flip probability is at most 1/2, for θ = 1.
+    Theorem 3 of the paper bounds the learner's ε at δ = 1/n² for a flip probability that the theorem prescribes. The
+    column theorem3_from has the smallest n at which this flip probability is at most 1/2, for θ = 1.
 
     largest: the larger n. alpha: flip probability. theta: sampling rate.
     """

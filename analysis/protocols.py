@@ -55,7 +55,7 @@ def learner_counts(way: str, size: int, rate: float, others: int) -> Draw:
     (trials,). The target holds `label`. Users flip labels with probability 0.2.
 
     Args:
-        way: the protocol's name. `PUSH`: each user sends her label to another user, and all labels arrive. A key of
+        way: the protocol's name. `PUSH`: each user sends her noisy label to another user, and all arrive. A key of
         `ASKED`: users ask 1, 3 or 5 peers and submit the majority. size: users of the cluster. rate: the sampling rate
         θ, for keys of `ASKED`. others: how many users besides the target hold label 1.
     """

@@ -42,7 +42,7 @@ PARAMETERS = (
 SMALL = ("synthetic", "adult")
 """The data sets of a reduced study, which uses only ε = 1."""
 MARKED = (0.1, 1.0, 4.0)
-"""The values of ε that the figure marks. A mark is the largest advantage that ε allows."""
+"""The values of ε that the figure marks. A mark is the largest advantage that ε allows at δ = 0."""
 
 Line = dict[Hashable, Any]
 
@@ -101,9 +101,8 @@ def _panel(name: str, frame: Frame) -> pd.DataFrame:
 def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
     """Two upper bounds of the advantage of one run. All classes are equally likely to the observer beforehand.
 
-    The second bound follows from the run's (ε, δ) at the learner alone. The first bound also uses the mechanism's
-    output distribution, for the smallest and the largest cluster. The larger value of both clusters counts. The first
-    bound never exceeds the second.
+    The second bound uses only the run's (ε, δ) at the learner. The first bound also uses `_advantage` for the smallest
+    and the largest cluster; the larger of these two values counts. The first bound never exceeds the second.
 
     Args:
         task: the run's row as a dict with the columns `PARAMETERS`, and the number of classes.
@@ -118,7 +117,7 @@ def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
 
 
 def _advantage(row: Line, classes: int, size: int) -> float:
-    """An upper bound of the advantage in one cluster, from the mechanism's output distribution.
+    """An upper bound of the advantage in one cluster, from the mechanism's output distribution or from its pure ε.
 
     row: a run as a dict with the columns `PARAMETERS`. size: number of users; 0 for a mechanism without clusters.
     """

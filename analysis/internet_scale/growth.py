@@ -70,7 +70,7 @@ def arrivals(
         times = exchange.arrival[np.isfinite(exchange.arrival)]
         del exchange
         if shard.index % COLLECT_EVERY == COLLECT_EVERY - 1:
-            gc.collect()  # only the garbage collector frees an engine and its processes
+            gc.collect()  # an engine and its processes refer to each other: only the collector frees them
         yield traffic, times
 
 
@@ -171,7 +171,7 @@ LARGEST = 1_000_000
 
 @dataclass(frozen=True)
 class GrowthFigure:
-    """A number of the study, with known bounds or a 95% interval.
+    """A number of the study, possibly with bounds or a 95% interval.
 
     part: the part of the study. setting: the parameters, in words. quantity: name of the number. at: the number of
     users, the cluster size or the ε of the computation. basis: how the number was found, in words. low, high: ends of
@@ -216,8 +216,8 @@ def figures(delta: float) -> list[GrowthFigure]:
 
 
 def _learner(delta: float) -> Iterator[GrowthFigure]:
-    """Yields bounds of the learner's ε at a δ, with α = 0.1. There are two bounds for each cluster size in `CLUSTERS`
-    and each sampling rate θ = 1 and 0.1.
+    """Yields bounds of the learner's ε at a δ, with α = 0.1. There is a lower and an upper bound for each cluster size
+    in `CLUSTERS` and each sampling rate θ = 1 and 0.1.
     """
     for rate, size in product(RATES, CLUSTERS):
         bound = LabelExchange(size, FLIP_PROB, rate).epsilon(delta)
@@ -253,12 +253,18 @@ def _coalitions(delta: float) -> Iterator[GrowthFigure]:
 
 
 def _smallest(flip_prob: float, rate: float, epsilon: float, delta: float) -> int:
-    """The smallest cluster size with certified (ε, δ). All larger sizes are assumed to be certified, too."""
+    """The smallest cluster size with certified (ε, δ). All larger sizes are assumed to be certified, too.
+
+    Raises:
+        ValueError: `LARGEST` users are not enough.
+    """
 
     def certified(size: int) -> bool:
         return LabelExchange(size, flip_prob, rate).satisfies(epsilon, delta)
 
     low, high = 1, 2
     while not certified(high):
+        if high == LARGEST:
+            raise ValueError(f"epsilon = {epsilon}, delta = {delta}: needs more than {LARGEST:,} users")
         low, high = high, min(2 * high, LARGEST)
     return bisect_left(range(high), True, low + 1, high, key=certified)

@@ -156,8 +156,8 @@ LOCAL = (BINS, DEBIASED, UNBIASED, BINS + PAID, UNBIASED + PAID)
 EXCHANGES = tuple(EXCHANGED + name + end for name in (DEBIASED, UNBIASED) for end in ("", KNOWING))
 METHODS = (*LOCAL, EXCHANGED + BINS, *EXCHANGES)
 PAYING = 10
-"""Some methods have `PAID` in their names. There some users give their labels only to estimate the prior (the law of
-labels): on average one of this many users."""
+"""Some methods have `PAID` in their names. In these methods some users give their labels only to estimate the prior
+(the law of labels): on average one of this many users."""
 
 
 @dataclass(frozen=True)
