@@ -120,7 +120,7 @@ def truth(work: Path) -> Iterator[ReviewLine]:
 
 
 def tests(work: Path) -> Iterator[ReviewLine]:
-    """Runs the tests that show this project's own claims.
+    """Runs the tests that check this project's own claims.
 
     Yields one line for each claim. The claims are about ε, simulation, audits, accuracy and documentation.
     """

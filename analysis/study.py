@@ -209,7 +209,7 @@ def with_ends(name: str, mean: Mean) -> dict[str, float]:
 
 
 def joint_confidence(intervals: int) -> float:
-    """The confidence level of each interval at which all intervals hold together with 95% confidence (Bonferroni)."""
+    """The confidence level of each interval at which all hold together with at least 95% confidence (Bonferroni)."""
     return 1.0 - (1.0 - 0.95) / intervals
 
 
@@ -270,8 +270,8 @@ def command(name: str, study: Callable[..., list[Path]]) -> None:
 def _thin(axis: Axis) -> Axis:
     """An axis for a reduced study, with two values. An axis with labels or with fewer than three values keeps all.
 
-    Each of the two values lies a quarter of the list's length from one end. On a logarithmic axis the values are the
-    first value and twice the first value.
+    Each of the two values lies a quarter of the list's length, rounded down, from one end. On a logarithmic axis the
+    values are the first value and twice the first value.
     """
     if axis.log is not None:
         return axis.model_copy(update={"log": (axis.log[0], 2.0 * axis.log[0], 2)})

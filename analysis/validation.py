@@ -52,21 +52,21 @@ MECHANISMS: dict[str, dict[str, Any]] = {
 OWN = ("randomised response", "signed", "vectors", "ALIBI", "one prior", "signed ClusterRR")
 """Mechanisms that release each user's own label with noise of a known law."""
 BOUNDS = ("two stages", "ClusterRR")
-"""Mechanisms whose released labels give no unbiased score of a class, but two biased scores. One score is too small on
-average, the other too large (`Evidence.upper`)."""
+"""Mechanisms whose released labels give no unbiased estimate of whether a user has a class, but two biased estimates.
+One is too small on average, the other too large (`Evidence.upper`)."""
 CLUSTERS = tuple(name for name in MECHANISMS if name not in (*OWN, *BOUNDS))
-"""Mechanisms that release labels of random users of a cluster; these labels show the share of each class in the
-cluster."""
+"""Mechanisms that release labels of random users of a cluster, or labels drawn from the cluster's noisy distribution.
+These labels show the share of each class in the cluster."""
 DRIFTING = "ClusterRR, all drawn anew"
-"""A mechanism of `CLUSTERS` in which the labels of a cluster share an error."""
+"""A mechanism of `CLUSTERS` in which one random error is common to all labels of a cluster."""
 UNBIASED = (
     *itertools.product(OWN, ("constant", "mixed")),
     *((name, "constant") for name in CLUSTERS if name != DRIFTING),
 )
 """Pairs of a mechanism and a predictor for which the accuracy has an unbiased estimate."""
 RANGES = tuple(itertools.product((*BOUNDS, *CLUSTERS), ("best", "worst")))
-"""Pairs of a mechanism and a predictor for which only a range is estimated. The clusters' shares of labels allow a
-range of accuracies, and the true accuracy is an end of this range."""
+"""Pairs of a mechanism and a predictor for which only a range of the accuracy is estimated: all accuracies that the
+shares of classes in the clusters allow. The true accuracy is an end of this range."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def main(frame: Frame, replicates: int = 10_000) -> list[Path]:
     """Measures how often intervals from released labels cover the true accuracy. Returns the table's file.
 
     Args:
-        frame: where the study runs and writes. replicates: number of releases of each mechanism.
+        frame: where the study runs and writes. replicates: number of releases for each mechanism and predictor.
     """
     lines = []
     for name, kind in (*UNBIASED, *RANGES):

@@ -52,8 +52,8 @@ REDUCED = ("population.users=2000", "population.holdout=1000", "replicates=2")
 def main(frame: Frame) -> list[Path]:
     """Runs the experiments of the vector approximation paper, in which a user releases her label as K noisy bits, one
     for each class. On synthetic data it measures the accuracy against K, and the excess risk beside Theorem 2's upper
-    bound of this risk. If PyTorch and the data are at hand, it also runs the experiments on images. Writes figures and
-    tables, and returns their files.
+    bound of this risk. A study of full size with PyTorch and a folder of data also runs the experiments on images.
+    Writes figures and tables, and returns their files.
 
     Args:
         frame: where the study runs and writes.

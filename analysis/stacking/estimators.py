@@ -44,7 +44,7 @@ class BenchmarkPoint:
 def benchmark_row(
     method: str, data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams
 ) -> dict[str, float]:
-    """Test AUC and true ε of one method in one replicate. The true ε protects one row, and can exceed the requested ε.
+    """Test AUC and true ε of one method in one replicate. The true ε is for one row, and can exceed the requested ε.
 
     Args:
         method: one of `METHODS`. "PLR": one private logistic regression. "PLR(W)": PLR on features scaled by
@@ -149,7 +149,7 @@ def weighted_scale(data: Benchmark, point: BenchmarkPoint) -> Floats:
 
 
 def _bounds(data: Benchmark, groups: Sequence[Sequence[int] | NDArray[np.intp]]) -> list[float]:
-    """For each group of features, the median norm of the public rows, to which private rows are clipped.
+    """For each group of features, the median norm of public rows within the group, to which private rows are clipped.
 
     Args:
         data: has the public rows. groups: the indices of the features of each group.
@@ -183,7 +183,7 @@ def transfer_rows(
     methods: Sequence[str] = TRANSFER, only: int | None = None,
 ) -> list[dict[str, object]]:  # fmt: skip
     """AUC of each method of transfer at each target. One organisation, the source, privately releases models of its
-    rows. Other organisations, the targets, use these models to train private models of their own rows. For each method
+    rows. Other organisations, the targets, can use these models to train private models of their rows. For each method
     the source makes one release for all targets. The result has a row for each method and target. The keys are
     organisation (the target), method, rows (how many rows the target trains on), auc and epsilon_upper. The last is the
     ε of the target's rows.

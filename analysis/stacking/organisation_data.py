@@ -151,8 +151,8 @@ class Branches(OrganisationsData):
     signal: float = 1.5
     """Standard deviation of the logits."""
     difference: float = 0.5
-    """Standard deviation of w_b around the hospitals' common weights w, relative to each entry of w. The standard
-    deviation of μ_b is 0.3."""
+    """Standard deviation of a branch's w_b, before scaling, around the main hospital's w, relative to each entry of w.
+    A branch's μ_b has the standard deviation 0.3, the main hospital's is 0."""
 
     def draw(self, streams: Streams) -> OrganisationRows:
         """New rows of the main hospital and of each branch, from the hospitals' fixed laws. A random fifth of a
@@ -187,8 +187,8 @@ def branches(law: int, sizes: tuple[int, ...] = RUIJIN, group_size: int = 10) ->
 
 
 HEART_GROUPS = ([2, 7, 8, 9, 10, 11, 12], [0, 1, 3, 4], [5, 6])
-"""Groups of features, ranked as in textbooks. First come pain and exercise test; then age, sex, blood pressure and
-cholesterol; then blood sugar and ECG at rest."""
+"""Groups of features, ranked as in textbooks. First come pain, exercise test and heart imaging; then age, sex, blood
+pressure and cholesterol; then blood sugar and ECG at rest."""
 HEART_IMPORTANCE = (0.6, 0.3, 0.1)
 
 

@@ -167,7 +167,7 @@ class CellVoteTargets(CellTargets):
     def _fitted(self) -> CellRule:
         """The rule that the claimed mechanism learns from n equal rows, with fixed random numbers. Each row has label
         0, and all features at the lower end of their public range. The attack uses only what does not depend on the
-        data. This is the rule's public cells, and the public number that turns noisy votes into probabilities.
+        data: the rule's public cells, and the public number that turns noisy votes into probabilities.
         """
         features = np.full((self.rows, self.dimensions), self.claimed.low)
         return cast(CellRule, release_rows(self.claimed, features, np.zeros(self.rows, dtype=np.bool_), Streams(0, 0)))
@@ -212,9 +212,9 @@ class CountTargets(CellTargets):
         """The privacy curves of a release's targets, each with its number of targets.
 
         The first curve is for targets in full cells, whom noise alone protects. The second curve is for targets alone
-        in a cell. At every ε this curve is δ/4, the probability that such a cell's noisy count reaches the threshold
-        and is released. A third curve exists if the mechanism uses labels to choose a classifier by the exponential
-        mechanism. This curve is for the one target whose label is a coin.
+        in a cell. At every ε this curve is δ/4. With at most this probability, such a cell's noisy count reaches the
+        threshold and is released. A third curve exists if the mechanism uses labels to choose a classifier by the
+        exponential mechanism. This curve is for the one target whose label is a coin.
         """
         epsilon = self.claimed.target_epsilon
         full = moved_cells(epsilon, 2 * self._histograms)

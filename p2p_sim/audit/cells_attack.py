@@ -63,8 +63,8 @@ class CellLaw(Account):
         the certified δ. A larger `rise` describes a leak by too little noise. From this δ the audit computes how likely
         it would detect the leak.
 
-        If counts are attacked, the δ of a target alone in a cell does not depend on `rise`. This δ is the probability
-        that the cell's noisy count reaches the threshold and is released.
+        If counts are attacked, the δ of a target alone in a cell does not depend on `rise`. This δ bounds the
+        probability that the cell's noisy count reaches the threshold and is released.
         """
         number = sum(count for count, _ in self.laws)
         return np.array([min(1.0, sum(n * curve(at, rise) for n, curve in self.laws) / number) for at in epsilons])

@@ -49,7 +49,7 @@ class ClusterAccount(Account):
 
     @cached_property
     def middle(self) -> int:
-        """The median of the clusters' sizes."""
+        """The median of the clusters' sizes; of two middle sizes, the larger one."""
         return int(np.sort(self.sizes)[len(self.sizes) // 2])
 
     @property

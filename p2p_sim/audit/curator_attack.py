@@ -9,9 +9,9 @@ The attack counts how often two things happen together: the target's noisy label
 event is e^(2/σ) times as likely in the first world (`p2p_sim/privacy/rivals`). There are two kinds of event. In the
 first kind, q̃ equals τ at all labels except a. In the second kind, for K >= 3, q̃(b) = τ and q̃(a) is little above τ.
 
-The event is fixed before any trial, on draws of q̃ from its law. So the event's frequencies in both worlds have
-Clopper-Pearson bounds. The logarithm of the ratio of these bounds is a lower bound of ε at the stated error, whatever
-the mechanism really does.
+The event is fixed before any trial, on draws of q̃ from its law. So the frequencies of both things together have
+Clopper-Pearson bounds, one in each world. The logarithm of the ratio of these bounds is a lower bound of ε at the
+stated error, whatever the mechanism really does.
 """
 
 import math
@@ -80,8 +80,8 @@ class CuratorAudit:
     """A finished audit of a curator.
 
     scenario: its name. cluster_size, num_classes, resampling_prob, noise_scale, threshold: n, K, λ, σ, τ of the
-    attacked mechanism. epsilon_attained, epsilon_true: lower and upper bound of the pure ε; the lower bound also holds
-    for ε at δ = 1e-12. epsilon_paper: ε as Theorem 1 of the clustering paper states it. epsilon_lower_confidence: the
+    attacked mechanism. epsilon_attained: lower bound of ε at δ = 1e-12, so also of the pure ε. epsilon_true: upper
+    bound of the pure ε. epsilon_paper: ε as Theorem 1 of the clustering paper states it. epsilon_lower_confidence: the
     lower bound that the attack proves. expected: approximately the lower bound to expect if the mechanism is exactly
     right. trials: number of clusters in each world. hits: in how many clusters of the first world the attack counted
     its event. misses: in how many clusters of the second world. error: the largest probability that a sound mechanism
@@ -123,7 +123,7 @@ def audit_scenario(
     Args:
         scenario: has the mechanism (kind "cluster_rr", with the distributions released), the classes and the seed.
         trials: clusters in each of the two worlds.
-        cluster_size: n of the attacked cluster, 2 to 200; None: the size at which the attack has most power.
+        cluster_size: n of the attacked cluster, 2 to 200; None: the best one of a few sizes (`best_cluster_size`).
         data_dir: where data files are.
 
     Raises:
@@ -245,10 +245,10 @@ def plan_event(privacy: ClusterResampling, trials: int) -> PlannedEvent:
 
 
 def _candidates(privacy: ClusterResampling) -> Iterator[list[CuratorEvent]]:
-    """Yields lists of events, from which the attack chooses one. The events of a list assume the same numbers of users
-    with each label, so they can be tried on the same draws. The first list has a single event, in which all classes
-    except 0 have the least share τ. The second list, only for K of 3 or more, has seven events. In these events class 1
-    has the share τ, and class 0 has little more. A list is left out if the cluster is too small for its events.
+    """Yields lists of events, from which the attack chooses one. All events of a list have the same `counts` of users,
+    so they can be tried on the same draws. The first list has a single event, in which all classes except 0 have the
+    least share τ. The second list, only for K of 3 or more and τ above 0, has seven events. In these events class 1 has
+    the share τ, and class 0 has little more. A list is left out if the cluster is too small for its events.
 
     privacy: the claimed law, with the number n of users of a cluster, K, τ and the noise.
     """
@@ -286,11 +286,11 @@ def count_event(draw: Draw, event: CuratorEvent, threshold: float, trials: int, 
 
 def best_cluster_size(privacy: ClusterResampling, trials: int) -> int:
     """The cluster size, of a few that are tried, in which the attack is expected to prove the largest ε. The sizes
-    tried are K + 1 users, and sizes up to 200 that follow from τ.
+    tried are K + 1 users and, if τ > 0, 1/τ, 2/τ, 4/τ, …, 32/τ users, rounded up, but at most 200.
 
-    The attack needs a share that equals τ. In a cluster of n users this happens more often if nτ is small. But a large
-    n lets the attack choose the numbers of users with each label more finely. privacy: the claimed law, with K and τ;
-    its size is ignored. trials: clusters in each of the attack's two worlds.
+    The attack needs shares that equal τ. In a cluster of n users this is likeliest if nτ is whole or little below. For
+    K of 3 or more, a large n brings q̃(a) closer to τ. privacy: the claimed law, with K and τ; its size is ignored.
+    trials: clusters in each of the attack's two worlds.
     """
     n, tau = privacy.num_classes + 1, privacy.threshold
     sizes = {n} | {min(math.ceil(users / tau), LARGEST_CLUSTER) for users in (1, 2, 4, 8, 16, 32) if tau > 0.0}

@@ -119,8 +119,8 @@ def _by_law(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw) -> Iterato
     """Yields the checks of a declared law. Under this law, submissions are independent given the noisy labels. The law
     gives the probabilities that a user submits and that she submits a one. Seven sums over all users and runs are
     checked. Three sums are about submitted ones: their share, the relation to users' own noisy labels, and pairs of
-    users. Three sums are about submitting at all: the number of submissions, the relation to own noisy labels, and
-    pairs of users. The seventh sum counts submissions beyond a user's first.
+    users. Three sums are about submitting at all: the number of users who submit, the relation to own noisy labels,
+    and pairs of users. The seventh sum counts submissions beyond a user's first.
 
     clusters: what the users of each cluster held and submitted in each run. law: the declared probabilities.
     """

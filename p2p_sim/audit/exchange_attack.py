@@ -109,7 +109,7 @@ def _deployed_exchange(case: Replicate, sizes: NDArray[np.int64]) -> LabelExchan
     """
     scenario = case.scenario
     if scenario.adversaries.coalition.users:
-        raise InputError("adversaries.coalition.users: an audit draws its own users; take a share")
+        raise InputError("adversaries.coalition.users: an audit has users of its own; set coalition.share instead")
     setup = Setup(sizes, 2, scenario.privacy.delta, scenario.engine, scenario.adversaries)
     built = exchange_of(scenario.mechanism.deployed(setup), "an audit", True)
     if _may_fail(scenario):

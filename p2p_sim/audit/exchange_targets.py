@@ -201,9 +201,9 @@ def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
 def own_users(people: People, pair: ClassPair = BINARY) -> Callable[[int], Iterator[Round]]:
     """A function that yields an audit's rounds: the users of a scenario's first replicate, one shard after another.
 
-    The function's argument is how many clusters are still wanted. The function ends when it has yielded so many
-    clusters, or all clusters. In every cluster the first user is the target. All shards of a `Population` are a single
-    round.
+    The function's argument is how many clusters are still wanted. The function ends when it has yielded at least so
+    many clusters, or all clusters. In every cluster the first user is the target. All shards of a `Population` are a
+    single round.
 
     Args:
         people: the users. pair: the two classes, of which the target holds one.

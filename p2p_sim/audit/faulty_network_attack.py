@@ -7,9 +7,9 @@ seed of its own shows which views are evidence of a label. These views are then 
 frequencies in fresh trials bound δ(ε) from below.
 
 With faults, the certified δ(ε) is conditional on the realised network of each cluster: who is online, and what is lost.
-The realised network and the choice of who submits do not depend on labels. So the attacked δ(ε) is at most the mean
-over networks of the certified δ(ε). The average over the trials' networks estimates this mean. An empirical Bernstein
-bound limits the estimate's error (Maurer and Pontil 2009).
+The realised network and the choice of who submits do not depend on labels. So the exchange's true δ(ε) is at most the
+mean over networks of the certified δ(ε). The average over the trials' networks estimates this mean. An empirical
+Bernstein bound limits the estimate's error (Maurer and Pontil 2009).
 """
 
 import math
@@ -110,9 +110,9 @@ def coalition_cells(messages: Messages, views: CoalitionViews, population: Popul
     the coalition knows all labels except the target's label.
 
     If a member fetched the target's noisy label, the number is this label, 0 or 1. Otherwise the number encodes two
-    parts. The first part is about the outsiders from whom members fetched noisy labels. Outsiders are the other users
-    outside the coalition. The part gives the numbers of these users with label 0, with label 1, and with a noisy label
-    1. The second part is what the target and the outsiders submitted, except for users who fetched from a member.
+    parts. The first part is about the outsiders (users except target and members) from whom members fetched. The part
+    counts those with true label 0, those with true label 1, and those with noisy label 1. The second part is what the
+    target and the outsiders submitted, except for users who fetched from a member.
 
     Args:
         messages: delivered messages that a member sent or got, or that the learner got. views: the object that numbers
@@ -288,13 +288,13 @@ def audit_realised(
     Raises:
         InputError: ε is out of range, or the mechanism or its adversaries cannot be attacked.
     """
-    # The mechanism, and the data set that is worst for the exchange without faults.
+    # The mechanism. Below, `plan` takes the data set that is worst for the exchange without faults.
     setup = Setup(np.array([cluster_size]), 2, scenario.privacy.delta, "events", scenario.adversaries)
     mechanism = exchange_of(scenario.mechanism.deployed(setup), "an audit of a network")
     noise, theta = flipped_labels(mechanism.randomizer, "an audit"), mechanism.sampling_rate
     alpha = noise.flip_prob
     if scenario.adversaries.coalition.users:
-        raise InputError("adversaries.coalition.users: an audit draws its own users; take a share")
+        raise InputError("adversaries.coalition.users: an audit has users of its own; set coalition.share instead")
     ideal = LearnerViews(LabelExchange(cluster_size, alpha, theta))
     tested = 0.25 * ideal.epsilon(1e-3).upper if epsilon is None else epsilon
     if not 0.0 <= tested < local_epsilon(alpha):
@@ -325,7 +325,7 @@ def audit_realised(
 
 
 def bernstein_margin(values: Floats, largest: float, error: float) -> float:
-    """An upper bound of a distribution's mean minus the average of m independent draws.
+    """By how much a distribution's mean may exceed the average of m independent draws: an upper bound.
 
     The distribution lies in [0, largest]. The bound is sqrt(2 variance L/m) + 7 largest L/(3 (m-1)), with the draws'
     sample variance and L = ln(2/error). It fails with probability at most `error` (Maurer and Pontil 2009, Theorem 4).

@@ -167,7 +167,7 @@ def scores_of(release: LabelRelease, low: int, high: int) -> Floats:
 class MessageCurve(Account):
     """What is certified of a message whose sender the observer knows: the pure ε₀ of the message.
 
-    If one randomizer draws all messages, the δ(ε) of its noise holds too, and the smaller of the two δ counts.
+    If one randomizer draws all messages, its own δ(ε) holds as well as that of ε₀; the smaller one is certified.
     """
 
     mechanism: LocalChannel

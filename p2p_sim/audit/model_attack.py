@@ -2,11 +2,11 @@
 
 One user in 10 (`APART`) is a target; the targets are the same users in all runs. In each run a target's label is a fair
 coin between the two most frequent classes. All other users keep their own labels. Of the two classes, the class with
-the larger number is the high class, the other the low class. A target's score is the model's log-odds of the high class
+the larger index is the high class, the other the low class. A target's score is the model's log-odds of the high class
 against the low class at her features. The mean of these log-odds over models of other runs is subtracted. The attacker
 guesses the labels of the targets whose scores are largest in absolute value. A pilot run fixes the number of guesses.
-`one_run_guesses` proves what the right guesses show about the whole certified curve. The guesses of all runs count
-together, because runs have independent noise, and a target's coin has no effect on other runs.
+A theorem in `p2p_sim/privacy/audit_statistics/one_run_guesses.py` says how many right guesses refute the certified
+trade-off curve. The guesses of all runs count together: runs have independent noise, and coins affect no other run.
 """
 
 import math

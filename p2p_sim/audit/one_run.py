@@ -171,7 +171,7 @@ class Account(ABC):
 
     def tested(self) -> list[float]:
         """Values of ε at which δ is tested, ascending, with 0 first. The values are shares, at most 1, of `largest` or
-        of the limit `most`, whichever is smaller.
+        of the limit `most`, whichever is smaller. If that is 0, the values are 0 and 0.001.
         """
         largest = min(self.largest, self.most)
         return [share * largest for share in self.shares] if largest > 0.0 else [0.0, 1e-3]
