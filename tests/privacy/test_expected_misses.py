@@ -58,4 +58,4 @@ def test_the_figure_says_how_many_were_expected_with_and_without_loss(tmp_path, 
     without, lossy = expected_misses(sizes, 0.5, 0.5, 0.025), expected_misses(sizes, 0.5, whole, 0.025)
     assert f"expected: {without:.2g} if all submissions arrived, {lossy:.2g} at the effective rate" in title
     assert without < 1 < 12 < lossy
-    assert any(f"{whole:.4g}: 0 miss it" in label for label in labels)
+    assert any(f"{whole:.4g}: 0 intervals miss this rate" in label for label in labels)

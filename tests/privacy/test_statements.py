@@ -302,7 +302,7 @@ def test_run_prints_the_conditions(tmp_path):
     status, out, _ = command("run", str(file), "--verbose", "--out", str(tmp_path / "out"))
     assert status == 0
     assert "given the realised network, from the learner, if" in out
-    assert "not applicable: it needs everybody to fetch" in " ".join(out.replace("│", " ").split())
+    assert "not applicable: it needs a network without faults" in " ".join(out.replace("│", " ").split())
     found = json.loads(command("run", str(file), "--out", str(tmp_path / "out"), "--json")[1])
     assert found["statements"]["epsilon_upper"]["conditional_on"] == "the realised network"
 

@@ -194,7 +194,7 @@ def test_the_same_seed_is_the_same_noise_and_the_conditions_say_so(data):
     )
     assert one == pytest.approx(other, abs=1e-4)
     assert np.linalg.norm(one - fresh) > 0.1
-    for word in ("seed", "do not come from these rows"):
+    for word in ("seed", "come from other data"):
         assert any(word in condition for condition in conditions)
 
 
