@@ -67,8 +67,9 @@ def missed_by_all(size: int, flip_prob: float) -> float:
 
 
 def figures(task: tuple[str, int, float]) -> dict[str, Any]:
-    """A row of the study's table: a protocol's ε at the learner for δ = `DELTA`, and the probability of missing the
-    majority. A miss means that most submissions are not the label of the 60% majority. A tie counts as half a miss.
+    """A row of the study's table for a protocol. The row has both ends of the interval that holds the learner's ε at δ
+    = `DELTA` (randomised response: δ = 0). Its entry `error` is the probability of missing the majority. A miss means
+    that most submissions (or released labels) are not the label of the 60% majority. A tie counts as half a miss.
 
     Args:
         task: the protocol's name, the cluster size, and the flip probability α. The name is a key of `PEERS`, or

@@ -77,7 +77,8 @@ def figures(small: bool = False) -> Iterator[CertifiedFigure]:
     """Yields every published ε to certify.
 
     Args:
-        small: whether to yield only the examples and, of `TABLES`, the rows for clusters of at most 100 users.
+        small: whether to yield only `EXAMPLES`, which no table contains, and of `TABLES` only the rows for clusters of
+        at most 100 users.
     """
     for n, alpha, theta, rounds, delta in EXAMPLES:
         yield CertifiedFigure(LabelExchange(n, alpha, theta, rounds), delta, "examples")

@@ -16,7 +16,7 @@ REDUCED = ('population={kind="digits"}', 'population.task="classes"', "clusters.
 
 
 def main(frame: Frame) -> list[Path]:
-    """Runs a sweep for each choice. Returns the file of a table with a row for each point of the sweeps.
+    """Runs two sweeps. Returns the file of a table with a row for each point of the sweeps.
 
     In the first sweep, each noisy label is replaced by signed weights, one for each class. Given the true label, the
     mean weight is 1 for the true class and 0 for other classes. So the weights have no bias. In the second sweep, the

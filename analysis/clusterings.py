@@ -88,7 +88,10 @@ def main(frame: Frame, replicates: int = REPLICATES) -> list[Path]:
 def _measured(data_dir: Path | None, task: Task) -> dict[str, Any]:
     """Measures one clustering of a data set in one replicate. The returned row has cluster sizes, the heterogeneity,
     and the share of users moved to another cluster. For the label exchange it has ε and accuracy at α = 0.1, and α and
-    accuracy at ε = 0.2. data_dir: folder of data files.
+    accuracy at ε = 0.2.
+
+    data_dir: folder of data files. task: the data set, the clustering, the number of clusters asked for (0: none), and
+    the replicate.
     """
     source, label, count, replicate = task
     scenario = _scenario(source, label, count)
@@ -108,7 +111,7 @@ def _measured(data_dir: Path | None, task: Task) -> dict[str, Any]:
 def _scenario(source: str, label: str, count: int) -> Scenario:
     """The label exchange on a data set under a clustering that is asked for `count` clusters.
 
-    source: name of the data set. label: name of the clustering.
+    source: name of the data set. label: the clustering: `DENSE`, `GIVEN` or a key of `COUNTED`.
     """
     clusters = {**COUNTED[label], "count": count} if label in COUNTED else {"kind": label.lower()}
     return Scenario.from_tree(
@@ -184,7 +187,7 @@ def cost(task: tuple[str, int]) -> dict[str, Any]:
     seconds, the peak of allocated memory, and the sizes of the smallest and largest cluster.
 
     Args:
-        task: name of the clustering, and number of users.
+        task: name of the clustering (a key of `KINDS`), and number of users.
     """
     label, users = task
     rng = np.random.default_rng(1)

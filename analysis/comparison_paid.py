@@ -72,7 +72,8 @@ MEAN_RUNS = 4.0
 
 def way(mechanism: str) -> str:
     """The basis of a mechanism's paid choice: `RELEASED`, `REHEARSED` or `CURATED`. Released labels are the mechanism's
-    own noisy release. A rehearsal uses a public synthetic distribution.
+    own noisy release. A rehearsal uses a public synthetic distribution. With `CURATED`, a curator privately selects the
+    best of several runs.
 
     Args:
         mechanism: its name.

@@ -88,7 +88,9 @@ def table_of(point: MechanismPoint) -> dict[str, Any]:
 
 
 def candidates(mechanism: str, classes: int) -> tuple[str, ...]:
-    """The learners that can learn from a mechanism's release; boosted trees only for two classes."""
+    """The learners (keys of `LEARNERS`) that can learn from a mechanism's release. One-vs-rest logistic regression
+    comes first. Boosted trees are only for two classes.
+    """
     return tuple(name for name in _CANDIDATES.get(mechanism, (PLAIN,)) if classes == 2 or name != TREES)
 
 
@@ -279,8 +281,9 @@ def chosen(rows: pd.DataFrame, option: str = "learner") -> dict[MechanismPoint, 
 def judged(rows: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Comparisons of leaders with rivals: a row for each data set, ε, group of trust and rival. In a group of trust,
     users must trust the same party; all mechanisms together are a group, too. The leader has the largest mean accuracy
-    in the first 3 replicates. The later replicates give the mean difference in accuracy; its interval gives a verdict.
-    All intervals hold jointly with 95% confidence (Bonferroni's correction for the number of distinct comparisons).
+    in the first 3 replicates. The later replicates give the mean difference in accuracy; its interval gives a verdict:
+    "leads", "is behind" or "not settled". All intervals hold jointly with 95% confidence (Bonferroni's correction for
+    the number of distinct comparisons).
 
     Args:
         rows: for each data set, a table with a row for each mechanism, ε, replicate and learner.

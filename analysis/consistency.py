@@ -186,7 +186,7 @@ def _density_rows(name: str, n: int, replicate: int) -> Iterable[Measurement]:
 def _threshold_row(n: int, replicate: int) -> Measurement:
     """The error of a private rule that learns a threshold on the line from 400 labelled points and n points without
     labels. A point x has the law N(0, 1), and its label is 1 if x >= 0. The error is the probability, under this law,
-    that the rule is wrong.
+    that the rule is wrong. The rule has ε = 1 and δ = n⁻².
     """
     streams = Streams(SEED, replicate)
     rng = streams.generator(f"threshold {n}")

@@ -67,9 +67,10 @@ def judged(rows: pd.DataFrame) -> list[dict[str, object]]:
     """A row for each claim on the accuracies of two mechanisms at an ε, with the measured difference.
 
     The column `claimed` has the printed difference of accuracies; it is empty if only a direction is claimed. The
-    column `difference` has the mean measured difference; in each replicate, both mechanisms have the same users. `low`
-    and `high` are the ends of the difference's 95% interval. `verdict` says whether this interval has the claimed sign.
-    rows: rows of the sweep, one for each mechanism, ε and replicate.
+    column `difference` has the mean measured difference, the first accuracy minus the second. In each replicate, both
+    mechanisms have the same users. `low` and `high` are the ends of the difference's 95% interval. `verdict` says
+    whether this interval has the claimed sign: "reproduced", "not reproduced" or "undecided". rows: rows of the sweep,
+    one for each mechanism, ε and replicate.
     """
     error = rows.pivot_table(index=[EPSILON, "replicate"], columns="mechanism", values="error_rate")
     lines: list[dict[str, object]] = []
@@ -91,7 +92,7 @@ def judged(rows: pd.DataFrame) -> list[dict[str, object]]:
 
 
 def _compare(first: "pd.Series[float]", second: "pd.Series[float]", claimed: float | None) -> dict[str, object]:
-    """The mean difference of two mechanisms' accuracies, with its interval and the verdict on the claim.
+    """The mean difference of two mechanisms' accuracies (first minus second), with interval and verdict on the claim.
 
     Args:
         first, second: error rates, by replicate. claimed: the printed difference of accuracies; None: the claim only

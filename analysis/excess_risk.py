@@ -40,10 +40,9 @@ WORST_MARGIN = 0.75
 
 @dataclass(frozen=True)
 class Simulation:
-    """Draws independent replicates of releases of clusters, and measures what can be learned from these releases.
-
-    R is the number of replicates, C of clusters, P of points in each cluster, and K of labels. A law is an array (C, P,
-    K) of p(y|x). An estimate of a law is an array (R, C, P, K). An excess risk is an array (R,).
+    """Draws R independent replicates of releases of C clusters, and measures what can be learned from these releases.
+    Each cluster has P points; there are K labels. A law is an array (C, P, K) of p(y|x). An estimate of a law is an
+    array (R, C, P, K). An excess risk is an array (R,).
     """
 
     replicates: int
@@ -98,7 +97,7 @@ class Simulation:
         return self._deal(self.rng.multinomial(size, points, size=(self.replicates, len(law))), law)
 
     def _deal(self, users: NDArray[np.int64], distribution: Floats) -> NDArray[np.int64]:
-        """How many of `users` draw each label from a distribution of labels. The last axis has the K labels."""
+        """How many of `users` (...) draw each of K labels, (..., K). distribution: (..., K), normalised here."""
         return self.rng.multinomial(users, distribution / distribution.sum(axis=-1, keepdims=True))
 
     def named_excess(self, law: Floats, estimate: Floats, named: int = 1) -> Floats:
@@ -133,9 +132,9 @@ class Simulation:
         return np.broadcast_to(distributions, (self.clusters, *np.shape(distributions)))
 
     def split(self, margin: float, classes: int = 2) -> Floats:
-        """A law p(y|x), (C, 8, K), in which a cluster's 8 points disagree. One label is likeliest at half of the
-        points, another label at the other half. The law's heterogeneity φ is the mean L1 distance of p(y|x) from its
-        cluster average. Here φ equals the margin.
+        """A law p(y|x), (C, 8, K), in which a cluster's 8 points disagree. Label 0 is likeliest at the first four
+        points, label 1 at the other four. The law's heterogeneity φ is the mean L1 distance of p(y|x) from its cluster
+        average. Here φ equals the margin.
 
         Args:
             margin: by how much the likeliest label is likelier than the second, 0 to 1 (to 0.8 for K above 2). classes:
@@ -194,8 +193,9 @@ WORST, SQUARED = {"0-1 loss, worst margins": 1}, {"squared error": 2}
 
 
 def arrivals(study: Simulation, rates: Floats, sizes: NDArray[np.int64], by_rate: bool) -> Term:
-    """The term √(d/(θn)) of Theorem 4 at several values of n or θ, with the excess risks drawn for each value. No label
-    is flipped, and all points of a cluster have the same label distribution (φ = 0). So the other terms vanish.
+    """The term √(d/(θn)) of Theorem 4 at several values of n or θ, with the excess risks drawn for each value. Here d
+    is the number of points and n the number of users, in all clusters together. No label is flipped, and all points of
+    a cluster have the same label distribution (φ = 0). So the other terms vanish.
 
     Args:
         study: draws the releases. rates: values of θ. sizes: number of users of a cluster at each θ. by_rate: True: the
@@ -277,8 +277,8 @@ def bias(study: Simulation, pulls: Floats) -> Term:
     """The term φ|κ| of Theorem 2 at several values of |κ|, with the excess risks drawn for each value. Labels are
     redrawn with probability λ. The weights correct too little (β < λ = 0.6) or too much (β > λ = 0.4). κ = (λ-β)/(1-β)
     is the remaining bias. Shares have no noise. One of two labels is likelier by a margin. At a quarter of each
-    cluster's points the margin is lower by 0.5, so φ = 0.375 · 0.5. At these points the bias makes the wrong label win,
-    by a tenth of the bias.
+    cluster's points the margin is lower by 0.5, so φ = 0.375 · 0.5. At these points the bias is opposite to the margin
+    and slightly larger, so the wrong label wins.
 
     Args:
         study: draws the releases. pulls: values of |κ|.

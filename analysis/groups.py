@@ -132,7 +132,8 @@ def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
 def _figures(part: pd.DataFrame, group: Group) -> dict[str, Any]:
     """What is measured for one group of users with one mechanism at one ε. The group's share of users, its accuracy
     with privacy, its accuracy without privacy and its loss of accuracy are means over replicates. The loss has a 95%
-    interval. The entry `each` is an array over replicates: the group's loss minus the loss of all other users.
+    interval. The entry `each` is an array over replicates: the group's loss minus the loss of all other users. part: a
+    row for each replicate.
     """
     return {
         **{name: part[group.column(name)].mean() for name in (SHARE, REFERENCE_ACCURACY, ACCURACY)},

@@ -129,7 +129,8 @@ Association = ClusterSubsets | ExampleSubsets | NoisyHistogram
 
 def largest_product(classes: int, size: int, epsilon: float) -> tuple[float, int]:
     """The largest precision x recall that a mechanism with ε-label privacy can guarantee, and the best ω. The best
-    mechanism reports ω labels for a cluster.
+    mechanism reports ω labels for a cluster. Recall is the expected share of a cluster's own labels that are reported.
+    Precision is the expected number of own labels reported, divided by the expected number of reported labels.
 
     A cluster has s = `size` examples with distinct labels out of K = `classes`. The value is exact. As s/K tends to 0,
     the maximum is asymptotically s/K times e^(2ε)/(4(e^ε-1)) if ε >= ln 2. For smaller ε it is asymptotically s/K,
@@ -165,7 +166,9 @@ def best(mechanisms: Iterable[Association], classes: int, size: int) -> Associat
 def count_pairs(
     mechanism: Association, clusters: int, size: int, classes: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """The numbers of true pairs reported and of all pairs reported, (2, C), for C = `clusters` simulated clusters."""
+    """The numbers of true pairs reported and of all pairs reported, (2, C), for C = `clusters` simulated clusters. A
+    pair (cluster, label) is true if one of the cluster's `size` examples has the label. These labels are distinct.
+    """
     labels = np.argsort(rng.random((clusters, classes)), axis=1)[:, :size]  # distinct in each cluster, uniform
     reported = mechanism.report(labels, classes, rng)
     return np.stack([np.take_along_axis(reported, labels, axis=1).sum(axis=1), reported.sum(axis=1)])
@@ -174,7 +177,7 @@ def count_pairs(
 def measure(
     mechanism: Association, clusters: int, size: int, classes: int, rng: np.random.Generator
 ) -> dict[str, Mean]:
-    """Precision, recall and their product, estimated from at least 2 simulated clusters by ratios of averages.
+    """Precision, recall and product, by name. Ratios of averages over at least 2 simulated clusters estimate these.
 
     The 95% intervals come from the delta method on logarithms. The intervals are valid for large samples with at least
     one reported true pair.

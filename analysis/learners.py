@@ -61,6 +61,7 @@ def _gaps(rows: pd.DataFrame) -> list[dict[str, object]]:
     to_plain: randomised response with the plain learner, minus the exchange with the row's learner.
     to_same: randomised response minus the exchange, both with the row's learner.
     gain: the row's learner minus the plain learner, both on the exchange.
+    rows: results of one sweep, a row for each mechanism, learner, ε and replicate.
     """
     lines = []
     error = rows.pivot_table(index=[EPSILON, "replicate"], columns=["mechanism", "learner"], values="error_rate")

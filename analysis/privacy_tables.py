@@ -245,9 +245,9 @@ def rounds(n: int, epsilon: float = 1.2) -> Rows:
 
 def resampled(cases: Sequence[tuple[int, float, float, float]]) -> Rows:
     """Rows of a table about a curator who releases noisy labels of two classes, but no label distributions of clusters.
-    A row has both ends of the interval known to contain ε, and the pure ε (at δ = 0). The curator computes the shares
-    of both labels in a cluster of n users. She adds Laplace noise of scale σ/n, and raises every share to at least τ.
-    With probability λ a label is replaced by a draw from these shares.
+    A row has both ends of the interval known to contain ε at δ = 1e-6, and the pure ε (at δ = 0). The curator computes
+    the shares of both labels in a cluster of n users. She adds Laplace noise of scale σ/n, and raises every share to at
+    least τ. With probability λ a label is replaced by a draw from these shares.
 
     cases: n, σ, τ and λ of each row.
     """
@@ -276,7 +276,7 @@ def resampled_classes(cases: Sequence[tuple[int, int, float, float, float, float
 def released() -> Rows:
     """Rows of a table about the curator of the clustering paper's Algorithm 1. She resamples labels from noisy label
     distributions of clusters. Here she also releases these distributions. A row has both ends of the interval known to
-    contain the learner's ε, and the ε that the paper's Theorem 1 prints.
+    contain the learner's ε at δ = 1e-5, and the ε that the paper's Theorem 1 prints.
     """
     for classes, lam, tau in ((10, 0.9, 0.01), (2, 0.7, 0.2)):
         curator, delta = ClusterResampling(1000, classes, lam, 2.0, tau, released=True), 1e-5

@@ -134,6 +134,8 @@ def _proof(likelier: Bools, rarer: Bools, level: float) -> float:
 
 def views(task: tuple[str, int, float, int]) -> dict[str, Any]:
     """A row of the table of views: the certified ε, and the ε that an attack proves, for each observer of a protocol.
+    The observers are the learner, one peer, a coalition (the learner and 5 users) and an eavesdropper of all messages.
+    The columns have names such as peer_certified and peer_attack.
 
     task: the protocol's name, the cluster size, the sampling rate, and the number of runs of an attack.
     """
@@ -161,7 +163,7 @@ def views(task: tuple[str, int, float, int]) -> dict[str, Any]:
 
 
 def _learner(way: str, size: int, rate: float) -> Accountant | None:
-    """The accountant (computes ε) of a protocol's learner; None if only the ε of a single noisy label is known.
+    """The accountant (computes ε) of a protocol's learner; None if only a single noisy label's ε is known (gossip).
 
     way: the protocol's name. size: users of the cluster. rate: the sampling rate.
     """

@@ -176,8 +176,8 @@ def review(work: Path, steps: tuple[Step, ...] = STEPS) -> list[ReviewLine]:
 
 
 def page(lines: list[ReviewLine], work: Path) -> str:
-    """The page as HTML, with a row for each claim. A row is marked if its verdict is not as published. The new figure
-    stands beside the published one.
+    """The page as HTML, with a row for each claim. A row begins with "✗ differs" if its verdict is not as published,
+    else with "✓". The new figure stands beside the published one.
 
     work: the folder with the new figure.
     """

@@ -209,7 +209,7 @@ def with_ends(name: str, mean: Mean) -> dict[str, float]:
 
 
 def joint_confidence(intervals: int) -> float:
-    """The confidence level of each interval at which all hold together with at least 95% confidence (Bonferroni)."""
+    """The confidence level of each interval, 1 - 0.05/intervals. All hold together with at least 95% (Bonferroni)."""
     return 1.0 - (1.0 - 0.95) / intervals
 
 

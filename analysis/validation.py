@@ -84,7 +84,8 @@ class Judged:
 
 @lru_cache
 def judged(kind: str, classes: int = 3) -> Judged:
-    """Users in clusters with different shares of the classes, and a prediction for each user.
+    """Users in the study's 24 clusters with different shares of the classes, and a prediction for each user. The same
+    arguments always give the same users.
 
     kind: kind of predictor. "constant" predicts one label in each cluster; all other kinds predict two. "mixed" assigns
     the two labels to users at random. "best" assigns the labels so that as many predictions as possible are right.
@@ -149,7 +150,7 @@ def estimates(mechanism: Deployment, users: Judged, runs: Iterable[int], seed: i
 
 
 def coverage(intervals: list[AccuracyEstimate], truth: float) -> float:
-    """The share of intervals in which the true accuracy lies."""
+    """The share of intervals in which the true accuracy lies; both ends belong to an interval."""
     return float(np.mean([interval.lower <= truth <= interval.upper for interval in intervals]))
 
 

@@ -29,7 +29,8 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """The object of a public name of the package, such as run or load_scenario. The object is imported when the name is
-    first used, and then kept. For `__version__` the object is the package's version as a text.
+    first used, and then kept. For `__version__` the object is the package's version as a text. Any other name raises
+    AttributeError.
     """
     if name == "__version__":
         from p2p_sim.base import version

@@ -168,7 +168,7 @@ class Scenario(Extended, metaclass=OneLine):
         return self
 
     def __repr__(self) -> str:
-        """The name and the most important settings, in one line."""
+        """The name and the settings of `_summary`, in one line."""
         return f"Scenario({', '.join([repr(self.name), *(f'{key} = {text}' for key, text in self._summary())])})"
 
     __str__ = __repr__
@@ -178,7 +178,10 @@ class Scenario(Extended, metaclass=OneLine):
         return card(f"Scenario {self.name}", self._summary())
 
     def _summary(self) -> list[tuple[str, str]]:
-        """The most important settings, as pairs (key, text); `model_dump()` has all settings."""
+        """Pairs (key, text): the kinds of population, clusters, mechanism and learner; engine, replicates and seed.
+
+        The mechanism's text also has its changed numbers. `model_dump()` has all settings.
+        """
         changed = self.mechanism.model_dump(mode="json", exclude_defaults=True).items()
         numbers = ", ".join(f"{key} {value}" for key, value in changed if isinstance(value, int | float))
         return [

@@ -99,7 +99,8 @@ def _panel(name: str, frame: Frame) -> pd.DataFrame:
 
 
 def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
-    """Two upper bounds of the advantage of one run. All classes are equally likely to the observer beforehand.
+    """Two upper bounds of the advantage of one run. The advantage is what a release adds to the probability of guessing
+    a user's label. All classes are equally likely to the observer beforehand.
 
     The second bound uses only the run's (ε, δ) at the learner. The first bound also uses `_advantage` for the smallest
     and the largest cluster; the larger of these two values counts. The first bound never exceeds the second.
@@ -117,7 +118,8 @@ def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
 
 
 def _advantage(row: Line, classes: int, size: int) -> float:
-    """An upper bound of the advantage in one cluster, from the mechanism's output distribution or from its pure ε.
+    """An upper bound of the advantage, explained at `advantage_of`, in one cluster. The bound comes from the
+    mechanism's output distribution, or from its pure ε.
 
     row: a run as a dict with the columns `PARAMETERS`. size: number of users; 0 for a mechanism without clusters.
     """

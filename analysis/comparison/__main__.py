@@ -40,9 +40,9 @@ Only the scenario's users and seed are used."""
 
 def model_rows(task: Task, histogram: bool) -> list[dict[str, float | str]]:
     """The accuracy of models that a curator or organisations train privately, in one replicate. There is a row for each
-    model and ε. The models are private logistic regression, private stacking with the users in 5 parts and, if asked
-    for, a private histogram rule. All have pure ε (δ = 0), which protects labels alone. Features are public: they may
-    be scaled by their own values.
+    model and ε; its key error_rate has 1 minus the accuracy. The models are private logistic regression, private
+    stacking with the users in 5 parts and, if asked for, a private histogram rule. All have pure ε (δ = 0), which
+    protects labels alone. Features are public: they may be scaled by their own values.
 
     Args:
         task: the scenario, the values of ε, the replicate, and the folder of data files; `Task` has details. histogram:

@@ -127,7 +127,7 @@ def _network(network: str, rows: pd.DataFrame, laws: Laws, studies: int) -> Iter
 
 
 def _beyond(counted: pd.DataFrame, laws: dict[str, Laws]) -> Iterator[GrowthFigure]:
-    """Yields what was counted among 10⁸ users, and the probability of an earlier last arrival under the exact laws.
+    """Yields what was counted among 10⁸ users, and the probability, by exact laws, that the last arrival is earlier.
 
     Args:
         counted: a row for each network and quantity. laws: the exact law of one user on each network.

@@ -75,7 +75,9 @@ def arrivals(
 
 
 def run(task: tuple[str, int, int]) -> dict[str, float | str]:
-    """Runs one replicate and returns its row. The row's `cpu_s` is the CPU time in seconds.
+    """Runs one replicate and returns its row. The row has bytes, the share of submissions that arrive, and times in
+    seconds. The times are the last arrival, quantiles of arrivals, and the end of the run for three rates of the
+    learner's link. `cpu_s` is the CPU time.
 
     Args:
         task: the network, the number of users, and the replicate's number.
@@ -202,8 +204,8 @@ def figures(delta: float) -> list[GrowthFigure]:
         least = _smallest(alpha, rate, target, delta)
 
         def fewest(mean: int) -> int:
-            """The size that all clusters reach with probability at least 99%. All users join clusters independently,
-            and all clusters are equally likely. mean: the mean number of users in a cluster.
+            """The size that all clusters of 10⁹ users reach with probability at least 99%. All users join clusters
+            independently, and all clusters are equally likely. mean: the mean number of users in a cluster.
             """
             return fewest_of_any(USERS // mean, USERS, 1.0 / (USERS // mean), UNEVEN)
 

@@ -149,7 +149,7 @@ def floor_of(law: LabelLaw) -> float:
 
 def paired(rows: pd.DataFrame) -> list[dict[str, object]]:
     """Mean differences between pairs of methods at every point of the study, each with its 95% interval. Differences
-    are taken within replicates. A pair is left out if one of its methods was not run.
+    (first loss minus second) are taken within replicates. A pair is left out if one of its methods was not run.
 
     Args:
         rows: a row for each point (columns panel, epsilon and heterogeneity), method and replicate. The column value

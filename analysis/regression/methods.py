@@ -82,7 +82,8 @@ class LabelLaw:
     @property
     def points(self) -> Floats:
         """The points of the law, (4 · clusters, 2), cluster by cluster. Each point has two features (t, v). The four
-        points of a cluster with centre u have t = u ± τ and v = ±1, with τ = h/(0.2 √2).
+        points of a cluster with centre u have t = u ± τ and v = ±1, with τ = h/(0.2 √2). Here h is `heterogeneity`. The
+        centres lie at equal distances from -1 to 1.
         """
         along = self.heterogeneity / math.sqrt(2.0) / SLOPE
         middle = np.repeat(np.linspace(-1.0, 1.0, self.clusters), 4)
@@ -219,8 +220,9 @@ def release(method: str, people: RegressionUsers, epsilon: float, delta: float, 
 
 def _numbers(noise: ValueMessage, base: str) -> Floats:
     """The number that a learner takes for each possible message of a randomizer. Usually this is the message's output
-    value. For "RR-on-Bins, debiased" the mean of the number, given a label, is the prior mean of the label's bin
-    (interval of labels). base: the method's name without the words for the exchange and for cluster means.
+    value. For "RR-on-Bins, debiased" the numbers undo the noise: given a label, the expected number is the prior mean
+    of the label's bin (interval of labels). base: the method's name without the words for the exchange and for cluster
+    means.
     """
     payloads = np.arange(len(noise.outputs))
     return noise.debiased(payloads) if base == DEBIASED and isinstance(noise, RrOnBins) else noise.values_of(payloads)

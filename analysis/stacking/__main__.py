@@ -208,8 +208,9 @@ PAIRS = {
 
 
 def paired(table: pd.DataFrame) -> pd.DataFrame:
-    """Differences of AUC between the pairs of methods in `PAIRS`, taken within replicates. The 95% intervals are not
-    corrected for their number. There is a row for each pair, ε and data set; in transfer, also for each target.
+    """Differences of AUC between the pairs of methods in `PAIRS`, the first minus the second, taken within replicates.
+    The 95% intervals are not corrected for their number. There is a row for each pair, ε and data set; in transfer,
+    also for each target.
 
     Args:
         table: one row for each point, method and replicate, with the columns study, data, organisation, epsilon,

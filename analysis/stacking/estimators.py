@@ -44,7 +44,8 @@ class BenchmarkPoint:
 def benchmark_row(
     method: str, data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams
 ) -> dict[str, float]:
-    """Test AUC and true ε of one method in one replicate. The true ε is for one row, and can exceed the requested ε.
+    """Test AUC (key auc) and true ε (key epsilon_upper) of one method in one replicate. The true ε is for one row, and
+    can exceed the requested ε.
 
     Args:
         method: one of `METHODS`. "PLR": one private logistic regression. "PLR(W)": PLR on features scaled by
@@ -160,8 +161,8 @@ def _bounds(data: Benchmark, groups: Sequence[Sequence[int] | NDArray[np.intp]])
 def _overspent(
     data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams, noise: np.random.Generator
 ) -> dict[str, float]:
-    """Test AUC and true ε of PST-F(U) as the stacking paper prints it: each of the K feature groups gets all of ε. All
-    groups learn from the same rows, so the true ε is K times as large.
+    """Test AUC (key auc) and true ε (key epsilon_upper) of PST-F(U) as the stacking paper prints it: each of the K
+    feature groups gets all of ε. All groups learn from the same rows, so the true ε is K times as large.
 
     Args:
         data: its public rows determine the bounds of norms. split: rows to learn from, and rows to test on. Half of the
@@ -261,6 +262,8 @@ class _Source:
 
 
 def _row(scores: Floats, truth: NDArray[np.int64], epsilon_upper: float) -> dict[str, float]:
-    """The AUC of scores (n,) for labels (n,), and the given ε. The AUC is 0.5 if all labels are equal."""
+    """The AUC (key auc) of scores (n,) for labels (n,), and the given ε (key epsilon_upper). The AUC is 0.5 if all
+    labels are equal.
+    """
     auc = float(roc_auc_score(truth, scores)) if 0 < truth.sum() < len(truth) else 0.5
     return {"auc": auc, "epsilon_upper": epsilon_upper}

@@ -111,7 +111,9 @@ def release_rows(
 
 
 def moved_cells(epsilon: float, cells: int) -> Curve:
-    """The privacy curve of a target whose coin changes `cells` cells. All their noise together is ε-private."""
+    """The privacy curve δ(ε, rise) of a target whose coin changes `cells` cells, if the noise is divided by `rise`. The
+    undivided noise of all these cells together has the pure ε `epsilon`.
+    """
 
     def delta(at: float, rise: float) -> float:
         moved = rise * epsilon

@@ -68,14 +68,17 @@ class LawCheck:
 def follows(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw | None) -> list[LawCheck]:
     """Checks of symmetry and, unless `law` is None, of this law of submissions for two classes.
 
-    clusters: what the users of each cluster held and submitted.
+    clusters: what the n users of each cluster held and submitted in R runs, as arrays (R, n).
     """
     checks = list(_symmetry(clusters))
     return checks if law is None else [*checks, *_by_law(clusters, law)]
 
 
 def failure(checks: Sequence[LawCheck], error: float) -> LawCheck | None:
-    """The check that refuses the declaration, or None. A true declaration is refused with probability <= `error`."""
+    """The check that refuses the declaration, or None. The check with the smallest probability refuses if this
+    probability, times the number of checks, is below `error`. So `error` bounds the probability that a true declaration
+    is refused.
+    """
     worst = min(checks, key=lambda check: check.probability)
     return worst if worst.probability * len(checks) < error else None
 

@@ -119,7 +119,7 @@ def _deployed_exchange(case: Replicate, sizes: NDArray[np.int64]) -> LabelExchan
 
 def worst_labels(mechanism: LabelExchangeMechanism, size: int) -> NDArray[np.uint8]:
     """The labels (n,) of a cluster in which an attack is expected to learn most about the first user, the target. Her
-    label is 0 here. The search is over the number of other users who hold label 1.
+    label is 0 here. The search is over the number of other users who hold label 1. These users follow the target.
 
     If every user asks one peer and n is at most 100, the number with the largest δ(0) is taken. This δ is computed from
     the exact law of what the learner sees. In larger clusters the number 0 is taken. If users ask several peers and

@@ -73,7 +73,9 @@ class Batch:
 
     @property
     def features(self) -> NDArray[np.float32]:
-        """Features (c, F) from which a classifier learns; the raw view comes last."""
+        """Features (c, F) from which a classifier learns. First come what three users submitted, shares of the
+        cluster's users, and the cluster's size. Features of the order of arrival and the raw view follow, if used.
+        """
         states = [submitted == state for submitted in (self.own, self.after, self.before) for state in (1, 2)]
         some = np.maximum(self.sent, 1)
         shares = [self.sent / self.sizes, self.sent_ones / some, self.ones / self.sizes, self.sizes]

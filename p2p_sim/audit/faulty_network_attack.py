@@ -110,9 +110,9 @@ def coalition_cells(messages: Messages, views: CoalitionViews, population: Popul
     the coalition knows all labels except the target's label.
 
     If a member fetched the target's noisy label, the number is this label, 0 or 1. Otherwise the number encodes two
-    parts. The first part is about the outsiders (users except target and members) from whom members fetched. The part
-    counts those with true label 0, those with true label 1, and those with noisy label 1. The second part is what the
-    target and the outsiders submitted, except for users who fetched from a member.
+    parts. Outsiders are all users except target and members. The first part counts the outsiders from whom members
+    fetched: with true label 0, with true label 1, and with noisy label 1. The second part is what the target and the
+    outsiders submitted, except for users who fetched from a member.
 
     Args:
         messages: delivered messages that a member sent or got, or that the learner got. views: the object that numbers
@@ -302,7 +302,7 @@ def audit_realised(
     attack = plan(ideal, scenario.privacy.delta, trials, tested)
     with one_thread():
         counts = run_worlds(attack, mechanism, Replicate(scenario, 0, data_dir), noise)
-    # The pilot fixes an event for each label; its frequencies in the trials that count bound δ from below.
+    # The pilot trials fix an event for each label. The event's frequencies in the other trials bound δ from below.
     events = [evidence(0.5 + counts.pilot.astype(np.float64), tested, label) for label in (0, 1)]
     hits = [[int(counts.trials[world][event].sum()) for world in (i, 1 - i)] for i, event in enumerate(events)]
     proved = max(delta_lower(own, opposite, trials, tested, ERROR / 2) for own, opposite in hits)

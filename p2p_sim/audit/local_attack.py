@@ -84,7 +84,9 @@ BINARY = ClassPair(0, 1)
 
 
 def frequent_pair(people: Population) -> ClassPair:
-    """The two most frequent classes of a population, between which coins choose."""
+    """The two most frequent classes of a population, between which coins choose. `low` is the class with the smaller
+    number. Of equally frequent classes, the smaller number is preferred.
+    """
     by_count = np.argsort(-np.bincount(people.labels, minlength=people.num_classes), kind="stable")
     return ClassPair(*sorted(by_count[:2].tolist()))
 
@@ -139,7 +141,7 @@ class LocalTargets(AllUsers):
         return ScoredTargets(coins, score[None, :], people.num_users)
 
     def _scores(self, outcome: Outcome) -> Floats:
-        """How much each user's message speaks for her label being the high class, (m,)."""
+        """How much each of m messages speaks for the high class, (m,); below 0 for the low class."""
         law = self.mechanism.value_law(outcome)
         if law is not None:
             return law.scores(outcome.labels.payload.astype(np.float64), *self.pair)
@@ -150,7 +152,10 @@ class LocalTargets(AllUsers):
 
 
 def scores_of(release: LabelRelease, low: int, high: int) -> Floats:
-    """How much each message speaks for class `high` against class `low`, (m,)."""
+    """How much each of m messages speaks for class `high` against class `low`, (m,). For a class as message this is 1
+    (high), -1 (low) or 0. Otherwise it is the message's entry for `high` minus its entry for `low`; soft labels use
+    logarithms.
+    """
     payload = release.payload
     if release.kind == "hard":
         return np.asarray((payload == high).astype(np.float64) - (payload == low))

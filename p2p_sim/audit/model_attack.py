@@ -166,7 +166,7 @@ def _guessed(targets: ScoredTargets, share: float) -> Guesses:
 
 
 def _scaled(guesses: Guesses, factor: float) -> Guesses:
-    """The numbers of right and wrong guesses to expect if there are `factor` times as many targets."""
+    """The numbers of right and wrong guesses to expect if there are `factor` times as many targets, rounded."""
     right, wrong = (round(factor * count) for count in (guesses.right, guesses.wrong))
     return Guesses(right, wrong, max(right + wrong, 1))
 

@@ -79,7 +79,7 @@ class ScoredTargets(AttackScores):
 
 
 def join_targets(parts: Sequence[ScoredTargets]) -> ScoredTargets:
-    """The targets of several runs, or of several parts of a run, in one table."""
+    """The targets of several runs, or of several parts of a run, in one table. The result has no `claims`."""
     labels = np.concatenate([part.labels for part in parts])
     return ScoredTargets(labels, np.concatenate([part.scores for part in parts], axis=1), sum(p.users for p in parts))
 
@@ -380,7 +380,7 @@ def perform_audit(scenario: Scenario, targets: Targets, account: Account, *, tri
 
 
 def pilot_of(trials: int) -> int:
-    """How many targets the pilot has if `trials` targets count."""
+    """How many targets the pilot has if `trials` targets count: a fifth of `trials`, but 2,000 to 200,000."""
     return int(min(max(PILOT * trials, FEWEST_PILOT), MOST_PILOT))
 
 

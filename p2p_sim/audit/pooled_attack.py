@@ -116,6 +116,9 @@ class PairRatio:
 def pooled_curves(mechanism: Deployment, sizes: NDArray[np.int64], delta: float) -> ClusterAccount:
     """The certified bounds of a mechanism that releases noisy labels, with one target in each cluster.
 
+    Args:
+        mechanism: releases the labels. sizes: the clusters' sizes. delta: the δ at which a leak's ε is taken.
+
     Raises:
         InputError: the mechanism releases no labels, or more than noisy labels.
     """

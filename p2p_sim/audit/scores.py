@@ -131,7 +131,7 @@ class LikelihoodRatio:
 
 
 def learn_classifier(features: NDArray[np.float32], labels: NDArray[np.bool_]) -> Any:
-    """A classifier that learns by gradient boosting from the features (N, F) and labels (N,) of held-out runs."""
+    """A scikit-learn classifier, fitted by gradient boosting to features (N, F) and labels (N,) of held-out runs."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     model = HistGradientBoostingClassifier(

@@ -282,7 +282,12 @@ def _audit_small(
 
 
 def _colluders(observer: str, members: int | None) -> int:
-    """c, the number of members of the observer "coalition"; 0 for the learner alone."""
+    """c, the number of members of the observer "coalition"; 0 for the learner alone. A coalition has 1 member if
+    `members` is None.
+
+    Raises:
+        InputError: `observer` is unknown, `members` is given for the learner alone, or `members` is out of range.
+    """
     if observer not in ("learner", "coalition"):
         raise InputError(f'--observer "{observer}": must be learner or coalition')
     if observer == "learner" and members is not None:

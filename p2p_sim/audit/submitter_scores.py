@@ -117,9 +117,9 @@ class Submitters:
         what the score sees of a cluster, and 0 and 1 are the target's label. A larger score means that label 1 is more
         likely.
 
-        The first score sees whether an odd number of a certain set of users submits. The second score sees which word
-        of a list occurs first, and is 0 if none occurs. The third score sees exactly who submits. This score is 0 if
-        the pattern did not occur in the held-out runs. submits: (N, n) which users submit.
+        The first score sees whether an odd number of a certain set of users submits. The second score sees the earliest
+        word in a list that occurs, and is 0 if none occurs. The third score sees exactly who submits. This score is 0
+        if the pattern did not occur in the held-out runs. submits: (N, n) which users submit.
         """
         listed = np.zeros(len(submits))
         for word in reversed(self.words):
@@ -147,6 +147,7 @@ def largest_parity(size: int) -> int:
 def best_parity(submits: Bools, labels: Bools) -> Parity:
     """The score of the set of users whose parity tells the labels apart best. The parity says whether an odd number of
     the set's users submits. All sets of up to k users are compared, for the largest k with at most 200,000 such sets.
+    For the best set, the frequency of an odd number differs most between the labels, in standard deviations.
 
     Args:
         submits: (N, n) which of the n users of each of N clusters submit. labels: (N,) the targets' labels.
@@ -239,12 +240,13 @@ def best_word(submits: Bools, labels: Bools) -> Word | None:
 def _longer(word: PartialWord, columns: Packed, ones: Packed) -> Iterator[PartialWord]:
     """Yields the best 64 (or fewer) of the words that add one user to a given word. A word says for each of some users
     whether she submits. A word that reveals nothing occurs about equally often with label 1 and label 0. A better word
-    has a larger difference, in standard deviations. Words that occur in fewer than 20 clusters are left out.
+    has a larger difference, in standard deviations. The best word comes first. Words that occur in fewer than 20
+    clusters are left out.
 
     Args:
-        word: the given word. columns: (n, 2, W) for each of n users, the clusters in which she does not submit, then
-        the clusters in which she does. The clusters are bits, packed into W integers of 64 bits. ones: (W,) the
-        clusters whose target has label 1, as packed bits.
+        word: the given word, with the clusters in which this word occurs. columns: (n, 2, W) for each of n users, the
+        clusters in which she does not submit, then the clusters in which she does. The clusters are bits, packed into W
+        integers of 64 bits. ones: (W,) the clusters whose target has label 1, as packed bits.
     """
     occurs = word.occurs & columns
     hits, of_one = _hits(occurs), _hits(occurs & ones)
@@ -259,6 +261,7 @@ def _longer(word: PartialWord, columns: Packed, ones: Packed) -> Iterator[Partia
 
 def _log_odds(occurs: Bools, labels: Bools) -> float:
     """An estimate of ln Pr[event | 1] - ln Pr[event | 0], drawn towards 0. Here 1 and 0 are the target's label.
+    Before the estimate, 4 is added to the number of the event's occurrences with each label.
 
     occurs: (N,) whether the event occurs in each cluster. labels: (N,) the targets' labels.
     """
@@ -267,12 +270,12 @@ def _log_odds(occurs: Bools, labels: Bools) -> float:
 
 
 def _numbers(submits: Bools) -> NDArray[np.int64]:
-    """The patterns (N, n) of N clusters as binary numbers (N,), for n of at most 62."""
+    """The patterns (N, n) of N clusters as binary numbers (N,), for n of at most 62. User 0 is the lowest bit."""
     return np.asarray(submits.astype(np.int64) @ (1 << np.arange(submits.shape[1], dtype=np.int64)))
 
 
 def _packed(bits: Bools) -> Packed:
-    """Bits (..., N), filled up with zeros and packed into integers of 64 bits each."""
+    """Bits (..., N), packed into integers (..., W) of 64 bits each. Zeros at the end fill up the last integer."""
     filled = np.pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, -bits.shape[-1] % 64)])
     return np.ascontiguousarray(np.packbits(filled, axis=-1)).view(np.uint64)
 

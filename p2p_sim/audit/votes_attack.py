@@ -188,7 +188,7 @@ class VotesCurve(Account):
 
     @property
     def accountant(self) -> Pate:
-        """The accountant of the claimed noise."""
+        """The accountant of the claimed noise, which bounds ε and δ of a run's results."""
         return self.mechanism.accountant(self.mechanism.setup, 1)
 
     @property
@@ -209,8 +209,8 @@ class VotesCurve(Account):
 
     def curves(self) -> dict[str, Floats]:
         """The trade-off curve of the Gaussian mechanism that bounds a run's results together, under its name in the
-        picture. No test of the target's vote has a smaller type II error than the curve. The curve is given at 201 type
-        I errors from 0 to 1.
+        picture. No test of the target's vote has a smaller type II error than the curve. The array (201,) has the
+        curve's type II errors at 201 equally spaced type I errors from 0 to 1.
         """
         import scipy
 

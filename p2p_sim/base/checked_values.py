@@ -12,11 +12,10 @@ from p2p_sim.base.errors import InputError
 
 
 def require(method: str, right: bool, wanted: str) -> None:
-    """Raise InputError unless the result of a plug-in's method is right.
+    """Raise InputError with the message `method` + `wanted`, unless the result of a plug-in's method is right.
 
     Args:
-        method: the beginning of the message: the plug-in and the method. right: whether the result is right. wanted:
-        the end of the message: what the result must be.
+        method: names the plug-in and the method. right: whether the result is right. wanted: what the result must be.
     """
     if not right:
         raise InputError(f"{method}{wanted}")
@@ -40,12 +39,12 @@ def described(value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a finite number of a Python or NumPy type."""
+    """Whether a value is a finite number of a Python or NumPy type. Truth values are no numbers."""
     return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(np.isfinite(value))
 
 
 def is_whole(value: Any, below: int) -> bool:
-    """Whether a value is a whole number from 0 to `below` - 1, of a Python or NumPy type."""
+    """Whether a value is a whole number from 0 to `below` - 1, of a Python or NumPy type. True is no number."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(0 <= value < below)
 
 

@@ -224,7 +224,7 @@ _ABSENT = object()
 
 @cache
 def defaults(config: type[Config]) -> dict[str, Any]:
-    """The keys and values of a configuration of the class `config` with only defaults."""
+    """The keys and values of a configuration of the class `config` with only defaults. Every key needs a default."""
     return config().model_dump()
 
 

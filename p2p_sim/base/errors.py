@@ -40,7 +40,7 @@ class InputError(Exception):
 
 
 def _one_line(message: str) -> str:
-    """The message with unprintable characters escaped. A message that is too long loses its middle."""
+    """The message with unprintable characters escaped. A message of more than 500 characters loses its middle."""
     line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
     half = LONGEST_LINE // 2
     return line if len(line) <= LONGEST_LINE else f"{line[:half]} ... {line[-half:]}"
@@ -51,7 +51,7 @@ class RunFailed(Exception):  # noqa: N818
 
 
 def shortened(text: str) -> str:
-    """A text as a message quotes it. A long text is cut and ends in "..."."""
+    """A text as a message quotes it. A text of more than 100 characters is cut to 100, and ends in "..."."""
     return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 3]}..."
 
 
@@ -74,8 +74,9 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 
 
 def is_a(value: object) -> str:
-    """The part of a message that states a wrong value and its type, such as "= 0.1 (float)". For other kinds of
-    objects, only the type is stated, such as "is a Graph".
+    """The part of a message that states a wrong value and its type, such as "= 0.1 (float)". The value is
+    stated for None, texts, Python's numbers, lists, tuples and dictionaries. For other objects, only the type
+    is stated, such as "is a Graph".
     """
     kind = type(value).__name__
     plain = isinstance(value, str | int | float | list | tuple | dict | None)
@@ -115,7 +116,7 @@ def count_of(name: str, value: Any, least: int) -> int:
         name: the argument's name, for messages. value: its value. least: the smallest number allowed.
 
     Raises:
-        InputError: the value is something else.
+        InputError: the value is something else, such as 3.0 or True.
     """
     try:
         number = None if isinstance(value, bool) else operator.index(value)

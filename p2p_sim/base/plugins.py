@@ -80,7 +80,9 @@ class Offer:
             raise PlugInError(f"plug-in {self}: its code cannot be read ({fault})") from None
 
     def code_of(self, config: type) -> str:
-        """The digest of the package's code when the class `config` was loaded. Later changes on disk do not matter."""
+        """The digest of the package's code when the class `config` was loaded. Later changes on disk do not matter.
+        For a class that `load` did not load, the first call counts as the loading.
+        """
         if config not in _CODE:
             _CODE[config] = self.code()
         return _CODE[config]
@@ -88,7 +90,10 @@ class Offer:
 
 @cache
 def offers(group: str) -> dict[str, tuple[Offer, ...]]:
-    """The offers of installed packages to a group of entry points, by kind. Nothing is imported."""
+    """The offers of installed packages to a group of entry points, by kind. Nothing is imported.
+
+    group: such as "p2p_sim.learners". The group "p2p_sim.mechanisms" includes the group "p2p_sim.protocols".
+    """
     unsorted = list[Offer]()
     for name in (MECHANISMS, PROTOCOLS) if group == MECHANISMS else (group,):
         for entry in importlib.metadata.entry_points(group=name):
@@ -129,7 +134,8 @@ def maker_of(thing: object) -> Offer | None:
 
 
 def method_of(offer: Offer | None, owner: object, method: str) -> str:
-    """The beginning of a message about the result of a plug-in's method; empty if there is no plug-in.
+    """The beginning of a message about the result of a plug-in's method; empty if there is no plug-in. An example is
+    "plug-in own 1.0: OwnOverlay.graph: ".
 
     Args:
         offer: the entry point of the plug-in; None: no plug-in. owner: the object that has the method. method: the

@@ -91,7 +91,7 @@ def is_shipped(path: Path) -> bool:
 
 
 def lacking(path: Path) -> str:
-    """A message that names the missing plug-in of a shipped file; empty if no plug-in is missing."""
+    """A message that names the missing plug-in of a shipped file. Empty if none is missing, or for another file."""
     if not (is_shipped(path) and path.is_relative_to(EXAMPLES)):
         return ""
     missing = sorted(name for name in {*plug_in_of(path.parent).values()} if not installed(name))
@@ -104,7 +104,7 @@ def lacking(path: Path) -> str:
 
 
 def installed(package: str) -> bool:
-    """Whether a package is installed."""
+    """Whether a package is installed. `package` is the name for pip, which may differ from the module's name."""
     try:
         importlib.metadata.distribution(package)
     except importlib.metadata.PackageNotFoundError:

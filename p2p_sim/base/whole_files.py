@@ -11,7 +11,7 @@ from p2p_sim.base.errors import RunFailed
 
 
 def no_file(path: Path) -> str:
-    """The reason why a path names no file: it is a directory, or does not exist."""
+    """The reason why a path names no file: it is a directory, or does not exist. The path must name no file."""
     try:
         directory = path.is_dir()
     except (OSError, ValueError):  # no file can have such a name
@@ -20,7 +20,7 @@ def no_file(path: Path) -> str:
 
 
 def no_directory(path: Path) -> str:
-    """The reason why a path names no directory: it is a file, or does not exist."""
+    """The reason why a path names no directory: it is a file, or does not exist. The path must name no directory."""
     return "is a file, not a directory" if path.exists() else "there is no such directory"
 
 
@@ -80,7 +80,9 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def append_jsonl(path: Path, records: Sequence[Mapping[str, Any]], sync: bool = True) -> None:
-    """Append records to a file of JSON lines, each record whole or not at all. With `sync`, wait for the disk."""
+    """Append records to a file of JSON lines, each record whole or not at all. With `sync`, wait for the disk. A
+    missing file is made.
+    """
     try:
         with path.open("a", encoding="utf-8") as file:
             file.write("".join(json.dumps(record) + "\n" for record in records))
@@ -93,7 +95,9 @@ def append_jsonl(path: Path, records: Sequence[Mapping[str, Any]], sync: bool = 
 
 
 def repair_jsonl(path: Path) -> None:
-    """Remove a half-written last line, which a killed run may leave, from a file of JSON lines."""
+    """Remove a half-written last line, which a killed run may leave, from a file of JSON lines. Such a line has no line
+    break at the end. A missing file is no error.
+    """
     if not path.exists():
         return
     with path.open("r+b") as file:

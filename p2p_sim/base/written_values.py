@@ -72,8 +72,8 @@ def as_text(cell: object) -> object:
 
 
 def without_formulas(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """The table as it is written to a CSV file. A text that a spreadsheet could run as a formula gets an apostrophe in
-    front, in column names and cells.
+    """A copy of the table as it is written to a CSV file. A text that a spreadsheet could run as a formula gets an
+    apostrophe in front, in column names and cells.
     """
     import pandas as pd
     from pandas.api.types import is_numeric_dtype

@@ -314,7 +314,9 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
 
 
 def _failure(error: Exception) -> str | None:
-    """The reason for a failed run in one line. None for a fault of the simulator, which ends in a traceback."""
+    """The reason for a failed run in one line. A `RunFailed`, a plug-in's error (unless P2P_SIM_DEBUG is set), and
+    errors of memory or of the system mean a failed run. None for a fault of the simulator, which ends in a traceback.
+    """
     from p2p_sim.base import plug_in_failure
 
     if isinstance(error, RunFailed):

@@ -74,7 +74,7 @@ def new(
 
 
 COMMENTS = {
-    "path": "beside this file, in the data directory, or here",
+    "path": "beside this file, in the data directory, or in the working directory",
     "label": "what is to be protected; all else is public",
     "classes": "numbered from 0 in this order",
     "header": "line 1 is data; columns are called by their numbers, from 1",
@@ -139,7 +139,8 @@ class NewScenario:
 
 
 def copied(name: str, start: str) -> NewScenario:
-    """Copy a scenario, and the files that it names, to the current directory under another name.
+    """Copy a scenario, and the files that it names, to the current directory under another name. The result has the new
+    scenario's path, and notes on what was copied.
 
     Args:
         name: name of the new scenario. start: a shipped scenario's name, or a file.
@@ -172,7 +173,8 @@ def copied(name: str, start: str) -> NewScenario:
 
 
 def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, str] | None = None) -> NewScenario:
-    """Write a scenario for somebody's own table to the current directory.
+    """Write a scenario for somebody's own table to the current directory. The result has the path, notes on the table,
+    the scenario's hash, and advice if many columns are left out.
 
     Args:
         name: name of the scenario. data: the table. label: the column of labels. stated: the values of "separator",

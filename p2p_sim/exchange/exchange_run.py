@@ -196,7 +196,10 @@ class Ledger:
         )
 
     def expired(self, users: NDArray[np.int32], times: NDArray[np.float64]) -> None:
-        """Note that requests of m users expired. times: (m,) when the requests expired, seconds."""
+        """Count m requests that expired. If messages are kept, note each request.
+
+        users: (m,) who asked, numbered from the shard's first. times: (m,) when the requests expired, seconds.
+        """
         self.event(times)
         self.counts["expired"] += users.size
         if self._log is not None:
@@ -308,7 +311,9 @@ class ExchangeRun(ABC):
 
     @property
     def arrivals(self) -> Floats:
-        """Times at which submissions come to the learner's network connection, seconds, in order of user."""
+        """Times at which submissions come to the learner's network connection, seconds, in order of user. Late
+        submissions have times too. Submissions that never arrive are left out.
+        """
         times: Floats = self.arrival[np.isfinite(self.arrival)]
         return times
 

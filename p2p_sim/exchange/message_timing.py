@@ -141,7 +141,7 @@ class MessageTiming:
         return attempt % self.config.on_timeout.attempts
 
     def timeout_s(self, attempt: int) -> float:
-        """How long a request waits for a reply, seconds. attempt: number of the user's request, from 0."""
+        """How long a request waits for a reply, seconds; infinity: no time-out. attempt: request number, from 0."""
         return self.config.timeout_s(self.in_question(attempt))
 
     def sent(self, users: Users, attempt: int) -> Floats:
@@ -193,7 +193,7 @@ class MessageTiming:
 
     def travel(self, messages: InTransit) -> Floats:
         """Travel times (m,), in seconds: the latency plus the delays by faults, by the sender's bandwidth and by
-        distance.
+        distance. Losses do not matter here.
         """
         m = messages
         if m.attempt == m.copy == m.hop == 0 and m.leg in LEGS:

@@ -66,7 +66,8 @@ class Deliveries(NamedTuple):
 
 def neighbours(network: Network, organisations: int) -> AskingPairs:
     """All pairs (asker, owner) of different organisations that may ask each other. These are the neighbours on the
-    network's overlay or, without an overlay, all pairs. organisations: how many organisations there are.
+    network's overlay or, without an overlay, all pairs. Both orders of two neighbours are listed. organisations: how
+    many organisations there are.
 
     Raises:
         InputError: there are more than 250,000 pairs.
@@ -88,7 +89,7 @@ def exchange_models(
 ) -> Delivered:
     """The results of m requests over the simulated network. In each request one organisation asks another organisation
     for a released model. An asker sends the request once it is online. After a time-out it asks again if the network's
-    setting `on_timeout` allows more attempts.
+    setting `on_timeout` allows more attempts. The results say when each model came, and whether in time.
 
     Args:
         network: the network, already drawn for N organisations that form one cluster. asker: (m,) who asks. owner: (m,)

@@ -207,7 +207,9 @@ class Edges(NamedTuple):
 
 
 def _edges(overlay: Overlay, users: Users) -> Edges:
-    """All e edges of some users, user by user. overlay: the graph of who may ask whom. users: (u,)."""
+    """All e edges of some users, user by user: the position (e,) of the edge's user in `users`, and the neighbour (e,).
+    overlay: the graph of who may ask whom. users: (u,).
+    """
     degree = overlay.degrees[users]
     row = np.repeat(np.arange(users.size), degree)
     first = overlay.indptr[users] - np.concatenate([[0], np.cumsum(degree)[:-1]])

@@ -51,8 +51,8 @@ class Peers:
     view: GossipView | None = None
 
     def choices(self, sampling_rate: float) -> Iterator[Choices]:
-        """Yields the `Choices` of all users, in blocks of 65,536 users. Blocks keep the memory small in a cluster of
-        any size. sampling_rate: θ, the probability that a user submits.
+        """Yields whom each user asks first, and whether she submits, in blocks of 65,536 users. Blocks keep the memory
+        small in a cluster of any size. sampling_rate: θ, the probability that a user submits.
         """
         rng = self.streams.generator("peer", self.shard.index)
         keep = self.streams.generator("keep", self.shard.index)

@@ -90,9 +90,9 @@ class SingleMessages(ExchangeRun):
         """Count one message that is delivered now. If messages are kept, note the message, too.
 
         Args:
-            kind: 1 request, 2 reply, 3 submission. sender: index of a user in the shard. receiver: index of a user in
-            the shard; None: the learner. label: the label or number carried; -1: none. late: whether the message is a
-            reply after the time-out of its request. The receiver drops a late reply.
+            kind: 1 request, push or probe; 2 reply or confession; 3 submission. sender: index of a user in the shard.
+            receiver: index of a user in the shard; None: the learner. label: the label or number carried; -1: none.
+            late: whether the message is a reply after the time-out of its request. The receiver drops a late reply.
         """
         to = None if receiver is None else single(receiver)
         labels = None if label < 0 else np.array([label])
@@ -100,7 +100,7 @@ class SingleMessages(ExchangeRun):
         self.ledger.delivered(kind, now, single(sender), to, label=labels, late=np.array([late]))
 
     def is_online(self, user: int) -> bool:
-        """Whether a user is online at the present time of the simulation."""
+        """Whether a user (her index in the shard) is online at the present time of the simulation."""
         online = self.journey.online(single(user), np.array([self.clock.now]))
         return online is None or bool(online[0])
 

@@ -96,7 +96,7 @@ class MessageTrace:
 
     @staticmethod
     def join(parts: "list[MessageTrace]") -> "MessageTrace":
-        """One trace with the events of several shards (groups of clusters), shard by shard."""
+        """One trace with the unchanged events of several shards (groups of clusters), shard by shard."""
         online = [part.online for part in parts if part.online is not None]
         requests = [part.requests for part in parts if part.requests is not None]
         return MessageTrace(
@@ -167,6 +167,9 @@ class Transcript:
             observer: a "learner" sees the submissions. A "peer" sees all messages that one user sent or received. A
             "coalition" sees all messages that several users sent or received, and the submissions. An "eavesdropper"
             sees everything. members: the user index of the peer, or the user indices of the coalition.
+
+        Raises:
+            ValueError: the observer is unknown, `members` of a peer is not one user, or a coalition is empty.
         """
         m = self.messages
         if observer not in OBSERVERS:

@@ -132,7 +132,7 @@ class PromisedRows(NamedTuple):
 
 def promised_rows(manifest: Mapping[str, Any]) -> PromisedRows:
     """How many points (combinations of swept values) finished results have, and how many replicates per point.
-    manifest: the description of the results, already checked.
+    A run of a single scenario has one point. manifest: the description of the results, already checked.
     """
     points = math.prod(len(axis["values"]) for axis in manifest.get("axes") or [])
     return PromisedRows(points, manifest.get("replicates") or 1)

@@ -163,12 +163,14 @@ def _checked_faults(texts: Mapping[str, str]) -> dict[str, float | None]:
 
 def set_faults(tree: dict[str, Any], fields: Mapping[str, str]) -> None:
     """Set the network faults of a scenario, in place, as a page's fields say. An empty field changes nothing, with
-    one exception. If users ask again, defaults replace a single request and a missing time limit.
+    one exception. If `retry` makes users ask again, three requests replace a single one, and 0.5 seconds replace a
+    missing time limit.
 
     Args:
         tree: the scenario as nested tables. fields: texts by name. loss: share of messages that are lost. retry:
         whether a user asks again after a time-out, and whom: "never", "same_peer" or "redraw" (a new random peer).
-        attempts: number of requests in all, including the first. timeout: seconds until a request expires.
+        attempts: number of requests in all, including the first; must be empty unless `retry` names whom to ask.
+        timeout: seconds until a request expires.
 
     Raises:
         InputError: fields are wrong; the message names every wrong field.

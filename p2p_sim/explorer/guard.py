@@ -81,7 +81,8 @@ class Guard:
                 self._answering -= 1
 
     def _rest(self, sent: Mapping[str, str], path: str) -> str | None:
-        """The part of a request's path after the token; None if the request must be refused.
+        """The part of a request's path after the token, from "/" on; None if the request must be refused. A wrong
+        token, Host or Origin is refused, and so is an upgrade. A request by another site may only open a page.
 
         Args:
             sent: the request's headers. path: the whole path.

@@ -98,7 +98,7 @@ class Tail:
     first: bool = False
 
     def added(self, path: Path) -> Iterator[bytes]:
-        """Yields the lines that were added since the last call, without an incomplete last line."""
+        """Yields the lines added since the last call, without an incomplete last line; none if the file is missing."""
         if not path.exists():
             return
         with path.open("rb") as file:
@@ -124,7 +124,9 @@ def row_in(line: bytes) -> dict[str, Any] | None:
 
 
 def shown_cell(column: str, cell: object) -> str:
-    """A cell of the column `column` as text; upper bounds of ε are rounded up, lower bounds down."""
+    """A cell of the column `column` as text, as `column_labels.value` writes it. Privacy values except δ have four
+    significant digits instead: lower bounds are rounded down, all others up.
+    """
     plain = cell.item() if isinstance(cell, np.generic) else cell
     if isinstance(plain, float) and is_privacy(column) and column != "delta" and not np.isnan(plain):
         return bound_text(plain, "lower" not in column)

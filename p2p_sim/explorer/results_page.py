@@ -224,7 +224,7 @@ class Worth:
     def suggested(self) -> list[dict[str, str]]:
         """Other choices of columns, for the case that the present choice has too many lines. Each choice can show all
         points and becomes a button. A choice has the button's "text" and new values of the page's fields: "facet" and
-        "group", or "heat", "x" and "y".
+        "group", or "heat", "x" and "y". The present choice is not checked. The list is empty if no other choice works.
         """
         choices, request = [], replace(self._request, heat=None)
         for key in self.results.keys:
@@ -360,7 +360,9 @@ def _with_labels(columns: Sequence[str]) -> dict[str, str]:
 
 
 def _values(column: pd.Series) -> list[dict[str, str]]:
-    """The values in a column. "value" is the form that the browser sends back; "text" is the form that people read."""
+    """The different values in a column, in the order of first occurrence, without missing ones. "value" is the form
+    that the browser sends back; "text" is the form that people read.
+    """
     return [{"value": _text(cell), "text": value(cell)} for cell in column.dropna().unique()]
 
 

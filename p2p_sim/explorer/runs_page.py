@@ -171,8 +171,8 @@ class RunsTable:
 
 
 def _lay_out(runs: Sequence[tuple[ReadableDirectory, _ListedRun]]) -> dict[str, Any]:
-    """The table's columns, the number of columns that are figures, and one line for each directory. Figures come first,
-    then scenario keys with values that differ between runs.
+    """The table's "columns", how many of them are "figures", and "runs" with one line for each directory. Figures come
+    first, then scenario keys with values that differ between runs.
     """
     # scenario keys in order of appearance
     cells: dict[str, set[Cell]] = {}
@@ -190,8 +190,9 @@ def _lay_out(runs: Sequence[tuple[ReadableDirectory, _ListedRun]]) -> dict[str, 
 
 
 def _line(directory: ReadableDirectory, run: _ListedRun, keys: Iterable[str]) -> dict[str, Any]:
-    """A directory's line of the table for the browser, with the scenario's values of `keys`. The entry "why" says what
-    is wrong or unfinished.
+    """A directory's line of the table for the browser. "cells" has the figures and the scenario's values of `keys`.
+    "done" and "total" count rows, and "failed" counts failed replicates. "why" says what is wrong or unfinished. The
+    entries key, name, published and state describe the directory.
     """
     return {
         "key": directory.key,
@@ -246,7 +247,9 @@ def _settings(manifest: Mapping[str, Any]) -> dict[str, Cell]:
 
 
 def _leaves(node: Mapping[str, Any], path: str) -> dict[str, Cell]:
-    """The numbers and texts in a nested mapping, by dotted key, without lists. `path` is written before each key."""
+    """The numbers and texts in a nested mapping, by dotted key, without lists. `path`, empty or with a dot
+    at its end, is written before each key.
+    """
     leaves: dict[str, Cell] = {}
     for name, part in node.items():
         key = f"{path}{name}"

@@ -147,6 +147,7 @@ def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], 
 @contextlib.contextmanager
 def forwarding(address: str) -> Iterator[Path]:
     """A context with the path of an HTML file that leads the browser to an address. No other user can read the file.
+    The file is deleted when the context ends.
 
     The browser does not get the address itself, because every user could see it in the list of processes.
     """

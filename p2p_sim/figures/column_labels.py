@@ -158,7 +158,9 @@ def loss_text(table: DataFrame) -> str:
 
 
 def value(cell: object) -> str:
-    """A cell's value as text for a tick or a legend; NaN and -∞ are "none"."""
+    """A cell's value as text for a tick or a legend; NaN and -∞ are "none". A float has four significant digits; a
+    float from 10,000 on is rounded to a whole number.
+    """
     if isinstance(cell, bool) or not isinstance(cell, (int, float)):
         return str(cell)
     if isinstance(cell, float) and not math.isfinite(cell):

@@ -37,8 +37,8 @@ class Curve:
 
     @classmethod
     def of(cls, label: object, table: pd.DataFrame, x: str, y: str, dashed: bool = False) -> "Curve":
-        """A line through the points of a table's columns x and y. The band shows 95% intervals of y, if the table has
-        any.
+        """A line through the points of a table's columns x and y, in the order of x. The band shows 95% intervals of y
+        from the columns y + "_low" and y + "_high", if the table has them.
         """
         part = table.sort_values(x)
         low, high = (part[y + end].tolist() if y + end in part else None for end in (LOW, HIGH))
@@ -113,7 +113,7 @@ def looks_of(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
 
 
 def draw_line(axes: Axes, curve: Curve, colour: str, marker: str) -> None:
-    """Draw a line, the line's markers and the line's band in one colour."""
+    """Draw a line, its markers if `curve.marked`, and its band if `low` and `high` are given, in one colour."""
     if curve.low is not None and curve.high is not None:
         axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
     axes.plot(

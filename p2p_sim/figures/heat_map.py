@@ -58,8 +58,8 @@ def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, *, title: str, not
 
 
 def _norm(grid: NDArray[np.float64], logarithmic: bool) -> Normalize:
-    """The colour scale from the smallest to the largest finite value of `grid`. If these are equal, the scale ends
-    slightly higher.
+    """The colour scale from the smallest to the largest finite value of `grid`. If these are equal, a linear scale ends
+    slightly higher. A logarithmic scale needs values above 0.
     """
     finite = grid[np.isfinite(grid)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)

@@ -141,7 +141,7 @@ def facets_of(table: pd.DataFrame, drawn: pd.DataFrame, view: View) -> list[Face
 
 def apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:
     """The lines, with the points of each line moved sideways by a different amount. So points of different lines at the
-    same text along x stand side by side.
+    same text along x stand side by side. The given lines are not changed.
 
     Args:
         lines: the lines; their points have the coordinate along x in the column "at". places: the texts along x; None:

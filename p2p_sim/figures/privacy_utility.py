@@ -106,7 +106,7 @@ class _Measure(NamedTuple):
 
 def _measure(rows: pd.DataFrame) -> _Measure:
     """The quality in each replicate, with and without privacy, and the label of its axis. `plot_privacy_utility`
-    explains the kinds of quality.
+    explains the kinds of quality. A quality without privacy that was not measured is a missing value.
 
     Args:
         rows: result rows of one scenario, one for each replicate.
@@ -166,7 +166,8 @@ def plot_search(trials: pd.DataFrame, column: str, *, more: bool, least_epsilon:
 
 
 def draw_progress(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> None:
-    """Draw every trial's value in a column, and the best so far among the trials that meet the goal.
+    """Draw every trial's value in a column, and the best so far among the trials that meet the goal. NaN is not
+    drawn.
 
     Args:
         axes: to draw on. trials: one row for each trial, with the columns trial (its number) and meets_goal. column:

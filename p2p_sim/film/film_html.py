@@ -105,10 +105,10 @@ def _privacy(film: Film) -> dict[str, Any]:
     set of submissions. The page names the user with the largest certified ε.
 
     Returns:
-        epsilon, delta: the bound. epsilon_local: ε₀ of a noisy label alone. protects: a sentence on what is protected,
-        and from whom. conditions: the conditions under which the bound holds; empty if no finite ε is known. worst: the
-        number of the user whom the page names, her cluster, her place (index in the picture), and the number of others
-        with the same ε.
+        epsilon, delta: the bound, as texts; ε is "∞" if no finite ε is known. epsilon_local: ε₀ of a noisy label alone,
+        as text. protects: a sentence on what is protected, and from whom. conditions: the conditions under which the
+        bound holds; empty if no finite ε is known. worst: the number of the user whom the page names, her cluster, her
+        place (index in the picture), and the number of others with the same ε.
     """
     network, statement = film.network, film.network.statement
     condition = f", given {statement.conditional_on}" if statement.conditional_on else ""
@@ -224,7 +224,8 @@ def _users(film: Film, at_s: float) -> list[dict[str, Any]]:
 
 def _busiest(film: Film) -> float:
     """A moment, in seconds, for the still picture. It is the last moment in the first half of the run with many
-    messages on their way. "Many" means at least 80% of the largest number in this half.
+    messages on their way. "Many" means at least 80% of the largest number in this half. The moment is 0 if the
+    picture shows no message that arrives.
     """
     m = film.messages
     on = np.isfinite(m.arrives_s) & (m.sender >= LEARNER) & (m.receiver >= LEARNER)

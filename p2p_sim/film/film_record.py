@@ -85,9 +85,9 @@ class Film:
 
     @cached_property
     def timeline(self) -> dict[str, list[float]] | None:
-        """The counts of the whole run over time, by name. Each name has 401 numbers, for 401 equally spaced moments
-        from the beginning to the end. The entry "at_s" has these moments in seconds. The timeline is None if the film
-        shows all users, because the counts then follow from the messages.
+        """The counts of the whole run over time, by name. Each name has 401 numbers: the counts up to 401 equally
+        spaced moments from the beginning to the end. The entry "at_s" has these moments in seconds. The timeline is
+        None if the film shows all users, because the counts then follow from the messages.
 
         Five names are numbers of messages: sent, duplicated, lost, undelivered (the receiver was offline), and
         delivered. submitted: submissions that the learner took. expired: requests that expired. retries: requests asked
@@ -159,8 +159,8 @@ def counts_at(film: Film, at_s: float) -> dict[str, int]:
 
 
 def ends(film: Film) -> dict[str, Floats]:
-    """Moments in seconds, all finite, by name. submitted: the learner took a submission. expired: a request expired.
-    retries: a user asked again. unanswered: a question was certain to get no label.
+    """Moments in seconds, finite and unsorted, by name. submitted: the learner took a submission. expired: a request
+    expired. retries: a user asked again. unanswered: a question was certain to get no label.
     """
     times = {
         "submitted": film.network.submitted_s,
@@ -177,8 +177,8 @@ def _last(times: Floats) -> float:
 
 
 def _fates(network: ObservedNetwork) -> Fates:
-    """What became of users' requests in a label exchange. There each user has one question. So all moments follow from
-    the messages, the requests that expired, and the users' periods online.
+    """When requests were made, expired and failed in a label exchange. There each user has one question. So all moments
+    follow from the messages, the requests that expired, and the users' periods online.
     """
     sent, expired, n = network.trace.sent, network.trace.expired, network.num_users
     own, reply = (sent.kind == REQUEST) & ~sent.forwarded, (sent.kind == REPLY) & (sent.receiver >= 0)
@@ -209,8 +209,8 @@ def _fates(network: ObservedNetwork) -> Fates:
 
 
 def _fates_of_requests(network: ObservedNetwork) -> Fates:
-    """What became of users' requests in another protocol than the label exchange. There a user may have any number of
-    questions, and may ask each question several times. She has failed when all her questions have failed.
+    """When requests were made, expired and failed in another protocol than the label exchange. There a user may have
+    any number of questions, and may ask each several times. She has failed when all her questions have failed.
 
     Raises:
         RuntimeError: the run recorded no requests.
@@ -257,8 +257,8 @@ def _chosen(network: ObservedNetwork, most: int) -> Integers:
 
 
 def _company(network: ObservedNetwork, begin: int, most: int) -> Integers:
-    """Some users (most,) in the cluster of the user `begin`, ascending. They are found by breadth-first search along
-    messages.
+    """Some users (most,) in the cluster of the user `begin`, including her, ascending. The cluster has at least `most`
+    users. Breadth-first search along messages finds the users. A search that ends early goes on from another user.
     """
     cluster = network.cluster(begin)
     first, last = network.cluster_offsets[cluster : cluster + 2].tolist()

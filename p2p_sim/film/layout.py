@@ -99,7 +99,9 @@ def _ellipse(angles: Floats, radii: Floats) -> Floats:
 
 
 def _clear(disc: Floats) -> bool:
-    """Whether all discs (c, 3) are far enough from each other and from the learner in the middle."""
+    """Whether all discs (c, 3), as centres and radii, are far enough apart: at least 12 units from each other, and 24
+    units from the learner's disc in the middle.
+    """
     discs = np.vstack([disc, (WIDTH / 2, HEIGHT / 2, LEARNER_RADIUS + BETWEEN)])
     gap = np.hypot(*(discs[:, None, :2] - discs[None, :, :2]).transpose(2, 0, 1)) - discs[:, 2] - discs[:, None, 2]
     np.fill_diagonal(gap, np.inf)
@@ -160,7 +162,7 @@ def _inside(overlay: Overlay | None, users: Integers, edges: Integers) -> Floats
 
 def _apart(points: Floats, rounds: int = 60) -> Floats:
     """The points (u, 2) of users in the unit disc, moved so that users hide each other less. In each of `rounds`
-    rounds, two points closer than 1.25/√u push each other apart a little.
+    rounds, two points closer than 1.25/√u push each other apart a little. No point leaves the disc.
     """
     least, points = 1.25 / math.sqrt(len(points)), np.array(points, dtype=np.float64)
     for _ in range(rounds):

@@ -58,7 +58,8 @@ class Posterior:
 
 def learned_of(network: ObservedNetwork, user: int) -> Posterior | None:
     """What the learner learned of a user's label in a run. The result is None unless the law of what the learner sees
-    is known exactly and the cluster has 2 to 2,000 users.
+    is known exactly and the cluster has 2 to 2,000 users. The field `posterior` is the probability that her label is 1.
+    The learner is assumed to know how many of the other users have the label 1.
 
     Args:
         network: what happened in the run. user: her number.
@@ -158,7 +159,8 @@ def mark_of(label: int) -> Markup:
 def peers_of(network: ObservedNetwork) -> Integers:
     """For each user of a run, the user whose noisy label she holds, (n,); -1: nobody.
 
-    She holds the label in the first reply that came in time, or her own label.
+    She holds the label that she submitted, which may be her own. If she submitted none, she holds the label in the
+    first reply that came in time.
     """
     m = network.messages
     replies = m.select((m.kind == REPLY) & ~m.late)
@@ -168,11 +170,12 @@ def peers_of(network: ObservedNetwork) -> Integers:
 
 
 def protagonist(film: Film) -> int:
-    """The number of the user whose label the opening follows. She is in the picture.
+    """The number of the user whose label the opening follows. She is in the picture, but need not meet every criterion.
 
-    She is chosen by seven criteria, the most important first. She is honest and not in the coalition. The learner took
-    her submission. She holds another user's label. She asked exactly once. Noise flipped her label. The learner took
-    another user's submission with her label. The label that she got differs from her true label.
+    She is chosen by seven criteria, the most important first; a tie goes to the smallest number. She is honest and not
+    in the coalition. The learner took her submission. She holds another user's label. She asked exactly once. Noise
+    flipped her label. The learner took another user's submission with her label. The label that she got differs from
+    her true label.
     """
     network, everybody = film.network, np.arange(film.network.num_users)
     labels, peer, sent, m = network.labels, peers_of(network), network.trace.sent, network.messages

@@ -64,14 +64,15 @@ class HistogramClassifier(CellClassifier):
         return cubes
 
     def decision_function(self, X: ArrayLike) -> Floats:
-        """The votes at each of the points X (n, d), as (n,). A point gets the votes of its cell, with noise if the rule
-        is private.
+        """The votes at each of the points X (n, d), as (n,); votes above 0 mean label 1. A point gets the votes of its
+        cell, with noise if the rule is private.
         """
         return self._votes(self.partition_.cells(check_points(X, self.n_features_in_)))
 
     def _votes(self, cells: Ints) -> Floats:
-        """The votes (n,) of the cells (n, k). A cube has k = d whole-number coordinates in the grid; any other cell has
-        its number alone (k = 1). A cell without examples has 0 votes. Private subclasses add noise.
+        """The votes (n,) of the cells (n, k): the number of labels 1 minus half the number of all labels. A cube has
+        k = d whole-number coordinates in the grid; any other cell has its number alone (k = 1). A cell without examples
+        has 0 votes. Private subclasses add noise.
         """
         return self.table_.look_up(self.votes_, cells)
 

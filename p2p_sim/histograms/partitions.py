@@ -58,7 +58,7 @@ class Cubes:
         return scaled.astype(np.int64)
 
     def number(self, dimensions: int) -> int:
-        """The number of cubes in the unit cube of `dimensions` dimensions."""
+        """The number of cubes in the unit cube of `dimensions` dimensions: per_axis to the power `dimensions`."""
         return int(self.per_axis**dimensions)
 
     def usual_count(self, rows: int, dimensions: int) -> float:
@@ -72,7 +72,7 @@ class Cubes:
 
     @property
     def per_axis(self) -> int:
-        """The number of cubes along each axis of the unit cube."""
+        """The number of cubes along each axis of the unit cube: `count`, or else all that begin below 1."""
         return self.count or math.ceil((1.0 - self.offset) / self.side - 1e-9)
 
     def edges(self) -> Floats:

@@ -82,10 +82,10 @@ class ConvolutionalConfig(Learner):
         """The network trained on m square images and their label vectors.
 
         Args:
-            features: (m, p) the pixel values of one image in each row. An image with three colours has all values of
-            the first colour, then all of the second, then all of the third. weights: (m, K) label vectors: shares of
-            the classes, or K bits. bits: True: the vectors are bits, and each bit is predicted by its own sigmoid.
-            False: the vectors are shares, predicted by one softmax.
+            features: (m, p) the pixel values of one image in each row; the network gets the values unscaled. An image
+            with three colours has all values of the first colour, then all of the second, then all of the third.
+            weights: (m, K) label vectors: shares of the classes, or K bits. bits: True: the vectors are bits, and each
+            bit is predicted by its own sigmoid. False: the vectors are shares, predicted by one softmax.
         """
         self.check_installed()
         settings = Settings(

@@ -108,7 +108,9 @@ class _Cubes:
     sums: Floats
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """Predicted class probabilities (n, K): the positive parts of the cube's sums, divided by their total."""
+        """Predicted class probabilities (n, K): the positive parts of the cube's sums, divided by their total. Without
+        positive sums, each class has probability 1/K.
+        """
         cells = self.cubes.cells(self.config._scaled(features))
         cell = np.full(len(cells), -1) if self.table is None else self.table.find(cells)
         return normalised(np.maximum(self.sums[cell], 0.0) + 1e-12)

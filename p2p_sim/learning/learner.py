@@ -37,7 +37,8 @@ def labelled_rows(
     """A training set in which each row has one class: features (r, d), classes (r,), and weights (r,). If all weights
     are 1, None replaces the weights.
 
-    A row of features is repeated for each class whose weight is not 0.
+    A row of features is repeated for each class whose weight is not 0. The rows keep their order; the classes of a row
+    ascend.
 
     Args:
         features: (m, d). weights: (m, K) weight of each class in each row, at least 0.

@@ -84,7 +84,8 @@ class _Table:
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
         """Predicted class probabilities (n, K) for the features (n, d): the class sums, divided by their total.
-        Features that did not occur in learning get the sums over all labels. Negative sums count as 0.
+        Features that did not occur in learning get the sums over all labels. Negative sums count as 0. Without positive
+        sums, each class has probability 1/K.
         """
         sums = np.array([self.sums.get(row.tobytes(), self.overall) for row in np.ascontiguousarray(features)])
         return normalised(np.maximum(sums.reshape(len(features), self.overall.size), 0.0) + 1e-12)

@@ -79,7 +79,9 @@ class Predicted:
 
     @property
     def error_mass(self) -> list[Floats]:
-        """For each predictor, the mass (m, K) of the classes that it does not predict."""
+        """For each predictor, `mass` (m, K) with 0 for each row's predicted class. The sum is the error rate under a
+        known law, else the number of errors.
+        """
         classes = np.arange(self.population.num_classes)
         return [self.mass * (classes != p.argmax(axis=1)[:, None]) for p in self.probabilities]
 

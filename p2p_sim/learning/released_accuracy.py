@@ -238,10 +238,10 @@ class _Shares:
         return _Bound(float(w @ value) + side * bias, float(w**2 @ spread))
 
     def pooled(self) -> "_Shares":
-        """The class shares after some clusters are merged into larger ones, where estimated shares have smaller errors.
-        Merged clusters have the same majority prediction. Clusters with only one predicted class stay apart from the
-        others. Clusters without released labels stay apart too. No released label's value matters here, so the choice
-        of clusters adds no bias.
+        """The class shares after clusters are merged into larger ones, where estimated shares have smaller errors. All
+        clusters with the same majority prediction become one. Clusters with only one predicted class stay apart from
+        the others, and so do clusters without released labels. No released label's value matters here, so the choice of
+        clusters adds no bias.
         """
         k = self.predicted.shape[1]
         kind = (self.predicted.argmax(axis=1) * 2 + self.constant) * 2 + self.released

@@ -32,7 +32,7 @@ class LinearValues:
         return np.asarray(self.intercept + (features - self.middle) @ self.weights)
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """Probabilities (n, K) of the values of the grid: 1 for the value nearest to the predicted number."""
+        """Probabilities (n, K) of the K grid values: 1 for the (first) value nearest to the predicted number."""
         nearest = np.abs(self.numbers(features)[:, None] - self.grid).argmin(axis=1)
         return np.asarray(np.eye(len(self.grid))[nearest])
 

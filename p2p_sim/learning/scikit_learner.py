@@ -62,8 +62,8 @@ class EstimatorConfig(Learner):
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
         """The scikit-learn classifier fitted to m labels. A label gives one training row for each class whose weight is
-        not 0, with this weight as sample weight. If all weights are 1, the classifier gets no sample weights. If fewer
-        than two classes occur, the predictor is constant.
+        not 0, with this weight as sample weight. If all weights are 1, the classifier gets no sample weights. If only
+        one class occurs, this class always gets probability 1. Without labels, all classes get the same probability.
 
         Args:
             features: (m, d), one row for each label. weights: (m, K), the weight of each of the K classes in each
@@ -125,7 +125,8 @@ class BoostedTreesConfig(UnbiasedLearner):
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
         """The predictor learned by a regression of each class's weight on the features. With two classes, only the
-        second class's weight is regressed. With fewer than two labels, all classes get the same probability.
+        second class's weight is regressed. The predicted probabilities are the distribution nearest to the K
+        estimates. With fewer than two labels, all classes get the same probability.
 
         Args:
             features: (m, d). weights: (m, K) unbiased weights of the classes in each label; rows sum to 1.

@@ -47,9 +47,9 @@ class Gain(NamedTuple):
 
 
 def gains(rows: pd.DataFrame) -> list[Gain]:
-    """The gains of the private and of the non-private model over always predicting the majority class. A model is left
-    out if a row lacks its error rate or the error rate of the majority class. The list is empty if the law is known
-    and, in some row, no classifier can be more accurate than the majority class.
+    """The gains in accuracy of the private, then of the non-private model over always predicting the majority class. A
+    model is left out if a row lacks its error rate or the error rate of the majority class. The list is empty if the
+    law is known and, in some row, no classifier can be more accurate than the majority class.
 
     Args:
         rows: result rows of one scenario, one for each replicate.
@@ -73,7 +73,8 @@ def _numbers(rows: pd.DataFrame, *names: str) -> list[pd.Series]:
 
 
 def warnings_of(rows: pd.DataFrame) -> list[str]:
-    """Warnings, one line each, about models of one scenario that are not clearly better than a baseline.
+    """Warnings, one line each, about models of one scenario that are not clearly better than a baseline. The
+    baseline is always predicting the majority class, or a constant. The list is empty if there is nothing to warn of.
 
     Args:
         rows: result rows of the scenario, one for each replicate.
@@ -91,7 +92,7 @@ def warnings_of(rows: pd.DataFrame) -> list[str]:
 def _advice(model: _Model, gain: Mean, rows: pd.DataFrame) -> str:
     """The end of a message about a model that is not clearly better than a baseline: what to do. The private model has
     a special case: fewer than half of the requests were answered. Then the advice is to look at the network. Otherwise,
-    with two to four replicates, the advice is to run more. In all other cases, the model's own advice is used.
+    with two to four replicates, the advice is to run more. In all other cases, the result is `model.advice`.
 
     Args:
         model: the private model or the one without privacy. gain: its gain over the baseline. rows: result rows of the
@@ -103,8 +104,9 @@ def _advice(model: _Model, gain: Mean, rows: pd.DataFrame) -> str:
 
 
 def _riskier_than_a_constant(rows: pd.DataFrame) -> list[str]:
-    """Warnings about models with a larger excess risk than the best constant. A model is judged by this if, under the
-    law, no model can be more accurate than the majority class.
+    """Warnings about models with a larger mean excess risk than the best constant. A model clearly more accurate than
+    the majority class gets no warning. A model is judged by this if, under the law, no model can be more accurate
+    than the majority class.
     """
     lines = []
     for model in MODELS:

@@ -92,8 +92,9 @@ def most_of(count: float, trials: int, probability: float, level: float) -> int:
 
 
 def most_of_any(count: float, trials: int, probability: float, chance: float) -> int:
-    """A number that the largest of n Bin(trials, p) numbers exceeds with probability at most `chance`. The n numbers
-    may depend on each other (union bound).
+    """A number k that the largest of n Bin(trials, p) numbers exceeds with probability at most `chance`. The n numbers
+    may depend on each other (union bound): k is the smallest number that one of them exceeds with probability at most
+    chance/n.
 
     Args:
         count: n, at least 1. trials: number of trials of each binomial number. probability: p. chance: in (0, 1); it
@@ -105,8 +106,9 @@ def most_of_any(count: float, trials: int, probability: float, chance: float) ->
 
 
 def fewest_of_any(count: float, trials: int, probability: float, chance: float) -> int:
-    """A number such that the smallest of n Bin(trials, p) numbers lies below it with probability at most `chance`. The
-    n numbers may depend on each other.
+    """A number k such that the smallest of n Bin(trials, p) numbers is below k with probability at most `chance`. The n
+    numbers may depend on each other. The largest k is taken such that one number is below k with probability at most
+    chance/n.
 
     Args:
         count: n, at least 1. trials: number of trials of each binomial number. probability: p. chance: in (0, 1).
@@ -143,7 +145,8 @@ class GridLaw:
     @staticmethod
     def of(distribution: Callable[[Floats], Floats], step_s: float, cells: int, up: bool) -> "GridLaw":
         """A continuous distribution of arrival times, put on a grid of times. Each time is rounded up or down to the
-        grid; the two roundings enclose the distribution.
+        grid; the two roundings enclose the distribution. The grid starts at 0, and its last time includes all later
+        times.
 
         Args:
             distribution: the distribution function, which takes times (m,) in seconds and is 0 at time 0. step_s:
@@ -160,7 +163,7 @@ class GridLaw:
 
     def after(self, earlier: "GridLaw") -> "GridLaw":
         """The distribution of the sum of this time and an independent earlier time. Example: one message follows
-        another.
+        another. A sum beyond the grid counts at the last time of the grid.
 
         Args:
             earlier: the distribution of the earlier time, on the same grid.
@@ -176,7 +179,9 @@ class GridLaw:
         return GridLaw(self.step_s, mass)
 
     def later(self, delay_s: float) -> "GridLaw":
-        """The distribution of the time plus a constant delay `delay_s` in seconds, which is rounded to the grid."""
+        """The distribution of the time plus a constant delay `delay_s` in seconds, rounded to the nearest step. A sum
+        beyond the grid counts at the last time of the grid.
+        """
         moved = round(delay_s / self.step_s)
         remaining = len(self.mass) - moved
         mass = np.concatenate([np.zeros(moved), self.mass[:remaining]])
@@ -216,7 +221,7 @@ class GridLaw:
 
     def last(self, count: float, level: float = 0.5) -> float:
         """The `level`-quantile, in seconds, of the last arrival among n independent users. Users who never arrive do
-        not count.
+        not count; if nobody arrives, the time is 0.
 
         Args:
             count: n, at least 1, including users who never arrive. level: in (0, 1); 1/2 gives the median.

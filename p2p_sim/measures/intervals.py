@@ -51,7 +51,7 @@ class Mean(Estimate):
 
 
 def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Mean:
-    """The mean of independent replicates with Student's t confidence interval; a single replicate gives NaN ends.
+    """The mean of one or more independent replicates with Student's t confidence interval; a single one gives NaN ends.
 
     >>> str(mean_interval([1.0, 2.0, 3.0]))
     '2.0000 [-0.4841, 4.4841]'

@@ -121,7 +121,8 @@ def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
 def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:
     """Means of columns over each group of rows, each with the ends of its 95% t-interval. For a column c, the result
     has the columns c, c_low and c_high, with one row for each group. All three are NaN if a row of the group has no
-    value. If a column's name ends in "auc", the interval is cut to [0, 1]. `size` has the number of rows of each group.
+    value. If a column's name ends in "auc", the interval is cut to [0, 1]. `groups` is the pandas
+    result of `groupby`. `size` has the number of rows of each group.
     """
     from scipy.special import stdtrit
 
@@ -209,7 +210,7 @@ def welch_interval(first: ArrayLike, second: ArrayLike) -> Mean:
 def differences(
     first: pd.DataFrame, second: pd.DataFrame, axes: Sequence[str], column: str, paired: bool
 ) -> list[Difference]:
-    """Differences of a column between two sets of rows, at every shared point, and pooled over these points.
+    """Differences of a column, second minus first set of rows, at every shared point and pooled over these points.
 
     Points that share random numbers are not independent. So each replicate is first averaged over the points, and the
     averages are the pooled sample. A replicate counts if all points of its set have this replicate; paired replicates
@@ -249,8 +250,8 @@ def differences(
 def _pool(
     by_point: Mapping[Any, Difference], tables: Sequence[pd.DataFrame], *, column: str, paired: bool
 ) -> Difference:
-    """The difference of a column between two sets of rows, pooled over points. For a column about privacy, the largest
-    values are compared. For another column, each replicate's average over the points is compared.
+    """The difference of a column, second minus first set of rows, pooled over points. For a column about privacy, the
+    largest values are compared. For another column, each replicate's average over the points is compared.
 
     Args:
         by_point: the differences to pool, by axis values. tables: for each set, the column's values, with a row for
@@ -271,6 +272,7 @@ def _difference(
     column: str, a: pd.Series, b: pd.Series, *, values: dict[str, object] | None, paired: bool
 ) -> Difference | None:
     """The difference between two series of values by replicate, `b` minus `a`; None: there are no values to compare.
+    Means are compared, or the largest values of a column about privacy. Missing values do not count.
 
     Args:
         values: axis values of the point, for the result. paired: whether to compare only replicates that both series

@@ -59,7 +59,7 @@ def adds_little(epsilon: float, local: float, basis: str = "") -> str:
 
 
 def adds_nothing(epsilon: float, local: float) -> bool:
-    """Whether ε equals ε₀ to four digits. Then only the noise on each label gives privacy.
+    """Whether a finite ε equals ε₀ to four significant digits. Then only the noise on each label gives privacy.
 
     >>> adds_nothing(2.19722, 2.19723), adds_nothing(2.15, 2.2), adds_nothing(math.inf, math.inf)
     (True, False, False)

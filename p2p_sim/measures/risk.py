@@ -14,7 +14,7 @@ def log_risk(mass: Floats, label_distribution: Floats, predicted: Floats) -> flo
 
     Args:
         mass: (P,) probability of each point. label_distribution: (P, K) p(y|x).
-        predicted: (P, K) predicted probabilities; each row sums to 1.
+        predicted: (P, K) predicted probabilities; each row sums to 1. A value below 1e-300 counts as 1e-300.
     """
     return float(-(mass @ np.sum(label_distribution * np.log(np.clip(predicted, 1e-300, 1.0)), axis=1)))
 

@@ -73,7 +73,9 @@ TOTALS = (
 
 
 def means(rows: "pd.DataFrame") -> dict[str, Mean]:
-    """Mean and 95% interval of each measured column without missing values. The interval of an AUC is cut to [0, 1]."""
+    """Mean and 95% interval of each measured column, such as error_rate, by its name. The columns are those in `MEANS`
+    without missing values. The interval of an AUC is cut to [0, 1].
+    """
     intervals = {name: mean_interval(rows[name].astype(float)) for name in _complete(rows, MEANS)}
     return {name: mean.within(0.0, 1.0) if name.endswith("auc") else mean for name, mean in intervals.items()}
 
@@ -96,7 +98,7 @@ def group_means(rows: "pd.DataFrame") -> dict[str, Mean]:
     """Means over replicates, with 95% intervals, of four columns for each group of users. The columns are the group's
     share of the users, the two error rates with and without privacy, and their difference. A group has the users of one
     class, of one value of a public column such as sex, or of clusters of similar size. Columns with a missing value are
-    left out.
+    left out. A key of the result is a column's name, such as error_rate[sex=Female].
 
     Args:
         rows: result rows of one scenario, one for each replicate.
@@ -109,14 +111,15 @@ def group_means(rows: "pd.DataFrame") -> dict[str, Mean]:
 
 
 def worst_epsilons(rows: "pd.DataFrame") -> dict[str, float | None]:
-    """Largest value over replicates of each privacy column; None if a replicate has no value."""
+    """Largest value over replicates of each column in `WORST`, such as epsilon_upper; None if a replicate has none."""
     return {name: float(rows[name].max()) if rows[name].notna().all() else None for name in WORST}
 
 
 def summarise(rows: "pd.DataFrame", parameters: Sequence[str] = ()) -> dict[str, Any]:
-    """A summary of one scenario's result rows as a record for JSON. The record has texts, such as the mechanism,
-    δ, θ, and the range of each other parameter. It also has the largest value of each column of ε, and means with 95%
-    intervals. If messages were simulated, `totals` has the numbers of requests, messages and bytes of all replicates.
+    """A summary of one scenario's result rows as a record for JSON. Most keys are names of columns. Texts such as the
+    mechanism, and δ and θ, have a single value. Another parameter has two keys, name_min and name_max. A column of ε
+    has its largest value. A measured column has "mean" and "interval_95" (two ends; None for a single replicate). If
+    messages were simulated, `totals` has the numbers of requests, messages and bytes of all replicates.
 
     Args:
         rows: result rows, one for each replicate of the scenario. parameters: names of the columns with parameters of

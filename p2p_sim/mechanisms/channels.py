@@ -200,7 +200,7 @@ class Table(Message):
 
     @property
     def local_epsilon(self) -> float:
-        """ε₀ of one message, rounded up: the largest logarithm of a ratio of two entries in a column of the matrix."""
+        """ε₀ of a message, rounded up: largest log-ratio of two entries of a column (infinite if only one is 0)."""
         return law_epsilon(self.transition) * UP
 
     @property
@@ -220,8 +220,8 @@ class Table(Message):
         return Bracket(delta / UP, 0.0 if epsilon >= self.local_epsilon else min(1.0, delta * UP + 1e-15))
 
     def attained(self, delta: float) -> float:
-        """A lower bound of ε at δ, for one message with a known sender: only a larger ε can hold at δ. The result is 0
-        if no such bound is found.
+        """A lower bound of ε at δ, for one message with a known sender: no smaller ε is valid. The result is 0 if no
+        such bound is found.
 
         Args:
             delta: δ.

@@ -24,8 +24,9 @@ def released_distributions(
     counts: NDArray[np.integer], threshold: float, noise_scale: float, rng: np.random.Generator
 ) -> Floats:
     """Draws the noisy label distribution q̃ of each of C clusters, (C, K), as in Algorithm 1, lines 2 to 20. Laplace
-    noise is added to the cluster's label shares. The shares are then clipped to [τ, 1] and changed so that they sum to
-    1.
+    noise of scale σ/n is added to the label shares of a cluster of n users. The shares are then clipped to [τ, 1]. If
+    their sum is below 1, each share is raised in proportion to its distance from 1. If their sum is above 1, each share
+    is lowered in proportion to its distance from τ.
 
     Args:
         counts: (C, K) number of users of each cluster with each label; every cluster has users. threshold: τ in [0,

@@ -62,12 +62,12 @@ class NoisySteps(Mechanism):
 
     @property
     def steps(self) -> int:
-        """Number of gradient steps."""
+        """Number of gradient steps: `epochs` divided by `sampling_rate`, rounded, and at least 1."""
         return max(1, round(self.epochs / self.sampling_rate))
 
     def calibrated(self, setup: Setup) -> Self:
         """This configuration with the noise multiplier set. A target ε gives the smallest multiplier, of three
-        significant digits, that is certified for this ε at the scenario's δ.
+        significant digits, that is certified for this ε at the scenario's δ. A configured multiplier is kept.
 
         Args:
             setup: what is known of the users and the scenario; only its δ is used.
@@ -293,7 +293,7 @@ def nearest_mixture(target: Singles, residuals: Singles, inputs: Singles, iterat
     """
 
     def pulled(gap: Singles) -> NDArray[np.float64]:
-        """Scalar products (m, K) of one gradient `gap` (K, d+1) with the class gradients of the m public rows."""
+        """Scalar products (m, K) of a gradient `gap` (K, d+1) with all class gradients residuals[i, y] ⊗ inputs[i]."""
         return np.asarray(np.einsum("iyk,ik->iy", residuals, inputs @ gap.T), dtype=np.float64)
 
     shape = residuals.shape[:2]

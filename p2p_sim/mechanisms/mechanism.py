@@ -82,7 +82,7 @@ class MechanismBase(Config):
 
     @property
     def asks_oracle(self) -> bool:
-        """Whether a parameter is computed from private data. The choice of this parameter is then not private."""
+        """Whether a parameter is computed from private data, and so is not private; by default false."""
         return False
 
     def with_oracle_values(self, heterogeneity: float) -> Self:

@@ -326,7 +326,8 @@ class NoiseSharesConfig(Aggregates):
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
         """Draws the noisy class counts (B, k) that the users of each bag compute, and a mask (n,) of the counted users.
         Each user adds a share of the noise to her one-hot label. She sends the helpers random numbers that sum to the
-        result. If more than `leavers` users leave a bag, the bag releases nothing: too little noise would remain.
+        result. If more than `leavers` users leave a bag, too little noise would remain. Then no user of the bag is
+        counted, and its counts are 0.
 
         Args:
             labels: (n,) true labels of the users of a shard. bags: the bag of each user. streams: random numbers of the

@@ -64,12 +64,13 @@ class OrganisationsPlan:
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """Importance (K,) of each feature group; the sum is 1."""
+        """Importance (K,) of each feature group: the configured one, or 1/K for each. The sum is 1."""
         return self.importance or (1.0 / self.num_groups,) * self.num_groups
 
     def grouped(self, features: int, streams: Streams) -> FeatureGroups:
         """The feature indices, the importance and the norm bound of each of K feature groups. Each group gets its own
-        model. The groups are the same for all organisations and do not depend on rows.
+        model. The groups are the same for all organisations and do not depend on rows. If no groups are configured,
+        the features are divided evenly, in their own order or in random order (`shuffles`).
 
         Args:
             features: number of features. streams: draw the order of the features if `shuffles` is true.
@@ -117,7 +118,9 @@ class Combination:
         return np.concatenate([model.margins(np.asarray(rows, dtype=np.float64)) for model in self.models], axis=1)
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """Predicted class probabilities (n, 2) for the features (n, d)."""
+        """Predicted class probabilities (n, 2) for the features (n, d). The probability of class 1 is a weighted mean
+        of the models' probabilities or votes. If `high` is given, a private model of the M scores is used instead.
+        """
         from p2p_sim.stacking import meta_features
 
         margins = self.margins(features)
@@ -208,8 +211,9 @@ class Organisations(Deployment):
         ]
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition of the stated ε that fails in a situation; None if all conditions hold. Network faults
-        violate no condition, because they do not change the noise of a model.
+        """The first condition of the stated ε that fails in a situation; None if all conditions hold. There
+        must be two classes and one round. All participants must follow the protocol and pass on nothing else. No
+        parameter may depend on labels. Network faults violate no condition: a model's noise does not change.
 
         Args:
             situation: network faults, participants who break the protocol, number of classes and rounds, and who

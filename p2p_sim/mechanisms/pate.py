@@ -149,7 +149,8 @@ class PateConfig(Mechanism):
 
 
 def teachers_inputs(features: NDArray[np.floating], sizes: NDArray[np.int64], clusters: bool) -> Floats:
-    """Public inputs of the teachers: scaled features (n, d), or scaled features beside one-hot clusters (n, d + C).
+    """Public inputs of the teachers: features (n, d), or features beside one-hot clusters (n, d + C). The features are
+    centred and scaled by one number to the root mean square norm 10.
 
     Args:
         features: (n, d), cluster by cluster. sizes: (C,) number of users in each cluster. clusters: whether the inputs

@@ -110,7 +110,7 @@ class PrivateHistogramConfig(Mechanism):
 
     @property
     def asked_users(self) -> int:
-        """Number of users who are asked for labels under the rule "semi_supervised". Other users give only features."""
+        """The number `labelled` of users asked for labels by the rule "semi_supervised". Others give only features."""
         return cast(int, self.labelled)  # `calibrated` has set it
 
     @property
@@ -139,7 +139,9 @@ class PrivateHistogramConfig(Mechanism):
             return ModelRelease(CellRule(rule, self), rule.released_cells)
 
     def samples(self, users: int, streams: Streams) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Indices of the users who are asked for labels, and of all other users. The choice does not depend on rows."""
+        """Indices of the `asked_users` users who are asked for labels, and of all other users, in random order. The
+        choice does not depend on rows.
+        """
         order = streams.generator("private-histogram-labelled").permutation(users)
         return order[: self.asked_users], order[self.asked_users :]
 

@@ -64,7 +64,8 @@ class RandomizedResponse(Message):
     def exchanged(self, size: int, sampling_rate: float) -> Accountant:
         """The learner's accountant for a label exchange in a cluster of `size` users. Each user fetches the noisy label
         of a random user of the cluster, and submits it with probability θ = `sampling_rate`. For two classes, the
-        accountant is exact in clusters of up to 2,048 users. In larger clusters its bounds are certified.
+        accountant is exact in clusters of up to 2,048 users. For more classes, the accountant is exact in small
+        clusters only. In larger clusters its bounds are certified.
         """
         if self.num_classes > 2:
             return KaryExchange(size, self.flip_prob, sampling_rate, self.num_classes)
@@ -88,8 +89,8 @@ class RandomizedResponse(Message):
         """The learner's accountant if exactly `submissions` labels arrived. Each label was fetched from a uniformly
         random one of `sources` users.
 
-        If all class counts can be enumerated, the accountant for `sources` submissions also serves for fewer
-        submissions. Fewer submissions reveal less, so δ is then an upper bound.
+        If `sources` is small, the accountant for `sources` submissions is also the result for fewer. Fewer submissions
+        reveal less, so δ is then an upper bound.
         """
         most = KaryExchange(sources, self.flip_prob, 1.0, self.num_classes)
         if submissions <= sources and most.enumerable:
@@ -179,11 +180,11 @@ class FlippedLabelsConfig(MechanismBase):
             check_flip_prob(self.flip_prob, num_classes)
 
     def sufficient(self, epsilon: float, setup: Setup) -> float:
-        """The smallest flip probability α certified for ε, against an observer who knows whose noisy label she sees."""
+        """The smallest flip probability α certified for ε. By default, δ is 0 and the observer knows the owner."""
         return local_flip_prob(epsilon, setup.num_classes)
 
     def flips(self, setup: Setup) -> RandomizedResponse:
-        """The randomizer that flips labels. If a target ε is given instead of α, the smallest certified α is used."""
+        """The randomizer that flips labels. If a target ε is given instead of α, `sufficient` chooses α."""
         alpha = self.flip_prob
         if alpha is None:  # then a target is given
             alpha = self.sufficient(cast(float, self.target_epsilon), setup)

@@ -121,7 +121,8 @@ def _user_accountant(cluster: Cluster, noise: Message, user: int) -> Accountant:
     if not (cluster.answers[user] or cluster.anything):  # nobody could fetch her label
         return NothingSeen()
     if isinstance(cluster.law, Capped):
-        # users come and go: all submissions get the largest probability bound, so that clusters share an accountant
+        # Users come and go. Each submission's cap bounds the probability that it has the user's label. All get the
+        # largest cap, so that clusters share an accountant.
         caps, alpha = cluster.caps[cluster.fetched], noise.binary_flip_prob
         if caps.size and alpha is not None:
             return _capped(len(caps), float(caps.max()), cluster.revealed, alpha)

@@ -145,7 +145,7 @@ class _Membership(Config):
         return self
 
     def _stay(self, shard: Shard, streams: Streams) -> Stay:
-        """Draw the times at which each user of the shard joins and leaves."""
+        """Draw the times (m,), in seconds, at which each user joins (0 unless late) and leaves (inf: never)."""
         joins, leaves = np.zeros(shard.size), np.full(shard.size, np.inf)
         if self.join_window_s is not None:
             rng = streams.generator("availability-join", shard.index)
@@ -283,7 +283,10 @@ class AvailabilityTrace(Config):
 
 
 def _check(table: TraceTable, bad: Bools, name: str, allowed: str) -> None:
-    """Raise an InputError that names the first bad row of a trace, if any row is bad."""
+    """Raise an InputError that names the first bad row of a trace, if any row is bad.
+
+    bad: (T,) marks the bad rows. name: the faulty column. allowed: end of the message, such as "must be later".
+    """
     if bad.any():
         row = int(np.argmax(bad))
         cell = f"line {table.line[row]}: {name} = {table.columns[name][row]:.15g}"

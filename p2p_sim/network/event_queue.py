@@ -107,7 +107,8 @@ class Engine:
         """Deliver messages until no message is queued and every actor is done. An engine runs only once.
 
         Args:
-            actors: functions of the SimPy environment; each makes a SimPy process, which may post messages.
+            actors: functions of the SimPy environment. Each returns a generator, which runs as a SimPy process and may
+            post messages. An actor is done when the generator ends.
         """
         for actor in actors:
             self._environment.process(actor(self._environment))

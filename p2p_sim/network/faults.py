@@ -119,7 +119,7 @@ class NetworkFault(Config):
         return getattr(type(self), effect) is not getattr(NetworkFault, effect)
 
     def lost(self, messages: InTransit) -> Bools:
-        """Whether each message is lost, (m,) booleans."""
+        """Whether each message is lost, (m,) booleans; by default all False."""
         return np.zeros(messages.user.size, dtype=np.bool_)
 
     def delay_s(self, messages: InTransit) -> Floats:
@@ -132,7 +132,7 @@ class NetworkFault(Config):
         return np.zeros(messages.user.size)
 
     def duplicated(self, messages: InTransit) -> Bools:
-        """Whether each message is delivered twice, (m,) booleans.
+        """Whether each message is delivered twice, (m,) booleans; by default all False.
 
         If a request walks from user to user, only the first message of the walk can be delivered twice. The copy has a
         travel time of its own. `messages.copy` is the odd number that the copy gets.
@@ -140,7 +140,7 @@ class NetworkFault(Config):
         return np.zeros(messages.user.size, dtype=np.bool_)
 
     def corrupted(self, messages: InTransit, payload: NDArray[Any], num_classes: int) -> NDArray[Any]:
-        """The payloads (m, ...) on arrival, with the type and shape of `payload`.
+        """The payloads (m, ...) on arrival, with the type and shape of `payload`; by default `payload` itself.
 
         Args:
             messages: replies and submissions. payload: (m, ...) what was sent; a noisy label that is a whole number is
@@ -203,7 +203,7 @@ class Faults:
         """Whether a fault may depend on senders and receivers."""
 
     def survives(self, messages: InTransit) -> Bools | None:
-        """Whether each message survives all faults, (m,) booleans; None: no message is lost."""
+        """Whether each message survives all faults, (m,) booleans; None: no fault can lose a message."""
         return ~self._any("lost", messages) if "lost" in self.effects else None
 
     def duplicated(self, messages: InTransit) -> Bools:

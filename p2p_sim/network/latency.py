@@ -117,10 +117,10 @@ class Recorded:
         return self.values[rng.integers(0, len(self.values), size)]
 
     def quantile(self, u: Floats) -> Floats:
-        """For each u in [0, 1), the recorded travel time, in seconds, of rank floor(u m), counted from 0.
+        """For each u, the travel time, in seconds, of rank floor(u m) among the m recorded times in ascending order.
 
         Args:
-            u: numbers in [0, 1), such as uniform random numbers.
+            u: numbers in [0, 1), such as uniform random numbers. Ranks count from 0.
         """
         rank = (u * len(self.values)).astype(np.int64)
         np.minimum(rank, len(self.values) - 1, out=rank)  # for u just below 1, the product u m is rounded up to m
@@ -158,7 +158,7 @@ LatencyConfig = Annotated[Constant | Exponential | Lognormal | LatencyTrace, Fie
 def departures(arrivals: NDArray[np.float64], service_s: float) -> NDArray[np.float64]:
     """The times, in seconds, at which messages leave a queue that serves one message at a time, in order of arrival.
 
-    Messages that arrive together are served in the given order.
+    The result (m,) is in the order of `arrivals`. Messages that arrive together are served in the given order.
 
     Args:
         arrivals: (m,) times at which the messages arrive, in seconds, in any order.

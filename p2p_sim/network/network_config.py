@@ -221,11 +221,14 @@ class NetworkConfig(Extended):
 
     @property
     def ideal(self) -> bool:
-        """Whether nothing can fail and everybody may be asked."""
+        """Whether `faults` is empty: nothing can fail, and everybody may be asked."""
         return not self.faults
 
     def timeout_s(self, attempt: int) -> float:
-        """How long request number `attempt` (from 0) of a user waits for a reply, in seconds."""
+        """How long request number `attempt` (from 0) of a user waits for a reply, in seconds.
+
+        The time is `request_timeout_s` · `on_timeout.backoff`^`attempt`; infinite if `request_timeout_s` is absent.
+        """
         if self.request_timeout_s is None:
             return float("inf")
         return self.request_timeout_s * self.on_timeout.backoff**attempt
@@ -245,7 +248,10 @@ class NetworkConfig(Extended):
         )
 
     def check_splittable(self) -> None:
-        """Raise InputError if all clusters share a link; then no part of the population can be simulated alone."""
+        """Raise InputError if the key `learner_bandwidth_bps` is set: all clusters then share the learner's link.
+
+        With a shared link, no part of the population can be simulated alone.
+        """
         if self.learner_bandwidth_bps is not None:
             raise InputError(
                 f"network.learner_bandwidth_bps = {self.learner_bandwidth_bps:g}: all clusters share this link; "

@@ -107,7 +107,7 @@ class _Generated(Config, ABC):
 
     @abstractmethod
     def _draw(self, shard: Shard, rng: np.random.Generator) -> DrawnGraph:
-        """Draws the graph among the users of a shard, with random numbers from `rng`."""
+        """Draws the edges, and positions if any, of a shard's users (numbered from 0); `rng` gives random numbers."""
 
 
 class GraphOverlay(_Generated):
@@ -133,9 +133,10 @@ class GraphOverlay(_Generated):
         return DrawnGraph(user[edges], None)
 
     def _checked(self, edges: Pairs, size: int) -> Pairs:
-        """The edges, checked to be distinct and to join different nodes of a cluster of `size` users."""
+        """The given edges, as int64. Raises InputError unless all are distinct, and join different nodes below `size`."""
         wanted = f"edges must be an array of integers (m, 2), not {described(edges)}"
         require(self._at_fault("graph"), is_array(edges, "iu", (None, 2)), wanted)
+        edges = edges.astype(np.int64, copy=False)  # small integers would overflow below
         low, high = edges.min(axis=1), edges.max(axis=1)
         if edges.size and (low.min() < 0 or high.max() >= size or np.any(low == high)):
             raise InputError(f"{self._at_fault('graph')}edges must join two different nodes of 0..{size - 1}")

@@ -58,7 +58,8 @@ class HeartConfig(RandomSplit):
 def read_hospital(path: Path, state: State) -> Examples:
     """Reads one hospital's file: scaled features (n, 13), and labels (n,), 1 for a diseased heart.
 
-    path: the file. state: time of last change and size of the file; if these have changed, the file is read again.
+    A missing value is replaced by the public centre of its feature, which is scaled to 0. path: the file. state: time
+    of last change and size of the file; if these have changed, the file is read again.
 
     Raises:
         InputError: a row is not 14 numbers (? if missing), or the last one is not 0 to 4, or a number is too large.

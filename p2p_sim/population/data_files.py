@@ -69,9 +69,11 @@ def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
 def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str, ...]) -> Path:
     """The path of a data set's file: the first of `names` (plain or .gz) in a directory or its subfolder `folder`.
 
+    Each directory is searched for all names before the next directory. For each name, `folder` comes first.
+
     Args:
-        kind: the population's kind, for messages. places: the directories, in the order in which they are searched.
-        folder: subfolder of these directories that may have the files. names: names that the file may have.
+        kind: the population's kind, for messages. places: the directories, in order. folder: subfolder of these
+        directories that may have the files. names: names that the file may have, without .gz.
 
     Raises:
         InputError: there is no such file.
@@ -115,7 +117,7 @@ State = tuple[int, int]
 
 
 def state(path: Path) -> State:
-    """The time of last change (ns) and the size (bytes) of the file at a path."""
+    """The time of last change (ns) and the size (bytes) of a file. Raises OSError if there is no such file."""
     status = path.stat()
     return status.st_mtime_ns, status.st_size
 

@@ -120,6 +120,8 @@ def data_set(kind: str) -> DataSet:
 def check(dataset: DataSet, places: tuple[Path, ...], read: bool = True) -> list[Checked]:
     """Compares every file of a data set with its published checksums, and returns a result for each file.
 
+    A result has the file's path and version, if known, and a clause on the fault, empty if nothing is wrong.
+
     Args:
         dataset: the data set. places: directories in which files are looked for, in this order. read: whether to
         compare the checksums; if not, only the existence of the files is checked.
@@ -128,7 +130,10 @@ def check(dataset: DataSet, places: tuple[Path, ...], read: bool = True) -> list
 
 
 def _checked(kind: str, file: DataFile, places: tuple[Path, ...], read: bool) -> Checked:
-    """Looks for a file of the data set `kind`. If `read` is true, also compares the file with its checksums."""
+    """Looks for a file of the data set `kind`. If `read` is true, also compares the file with its checksums.
+
+    A missing file is a fault unless the file is optional.
+    """
     try:
         path = find_file(kind, places, kind, file.names)
     except InputError:

@@ -191,7 +191,11 @@ class AdultConfig(OfficialSplit):
 
 
 def digit_labels(digits: NDArray[np.integer], task: DigitTask, positive: int = 0) -> NDArray[np.uint8]:
-    """Labels (n,) of a task, from classes (n,), 0 to 9. In "one-against-rest", class `positive` has label 1."""
+    """Labels (n,) of a task, from classes (n,), 0 to 9.
+
+    In "classes", the label is the class. In "even-odd", odd classes have label 1. In "one-against-rest", class
+    `positive` has label 1. All other labels are 0.
+    """
     if task == "classes":
         return digits.astype(np.uint8)
     return (digits % 2 if task == "even-odd" else digits == positive).astype(np.uint8)

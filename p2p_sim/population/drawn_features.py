@@ -95,8 +95,8 @@ class LinearConfig(Source):
 
     A point has features (t, v), with t = u + τ r. Here u in [-1, 1] is the centre of the point's cluster. r and v are
     ±1; all four pairs (r, v) are equally likely. The label is a binomial number of k-1 trials with probability f(x),
-    divided by k-1 (k: the key `grid`). The key `spread`, written h, sets a τ = γ = h/√2. So the variance of f within a
-    cluster is exactly h². Half of the variance comes from t, in which clusters differ, and half from v.
+    divided by k-1 (k: the key `grid`). The key `spread`, written h, sets τ = h/(a√2) and γ = h/√2. So the variance of f
+    within a cluster is exactly h². Half of the variance comes from t, in which clusters differ, and half from v.
     """
 
     kind: Literal["linear"] = "linear"
@@ -193,7 +193,7 @@ class RealLineConfig(Source):
 
     @property
     def line_law(self) -> LineLaw:
-        """The law of the single feature x, which the key `law` names."""
+        """The law of the feature x that the key `law` names, with methods such as `cdf` and `draw`."""
         return LINE_LAWS[self.law]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:

@@ -41,7 +41,7 @@ class FeatureColumn(NamedTuple):
     values: Values
 
     def scaled(self, centre: float, spread: float) -> "FeatureColumn":
-        """The column in which each number is replaced by (number - centre) / spread."""
+        """This column (not of texts), with each number replaced by (number - centre) / spread."""
         return self._replace(values=(self.values.astype(np.float64) - centre) / spread)
 
 

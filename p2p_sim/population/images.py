@@ -143,7 +143,10 @@ class Cifar10Config(_ImageConfig):
 
 
 def read_idx_images(paths: tuple[Path, ...]) -> Images:
-    """Reads four IDX files: training images, training classes, test images, test classes."""
+    """Reads four IDX files: training images, training classes, test images, test classes.
+
+    Pixels are (n, rows, columns), 0 to 255. Raises InputError if the files do not fit or a class is above 9.
+    """
     train, numbers, test, test_numbers = (read_idx(path) for path in paths)
     for images, labels, path in ((train, numbers, paths[0]), (test, test_numbers, paths[2])):
         if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
@@ -153,7 +156,10 @@ def read_idx_images(paths: tuple[Path, ...]) -> Images:
 
 
 def read_cifar_images(paths: tuple[Path, ...]) -> Images:
-    """Reads images and class numbers from CIFAR-10's binary files, the test file last."""
+    """Reads images and class numbers from CIFAR-10's binary files, the test file last.
+
+    Pixels are (n, 3072), 0 to 255, in the file's order. Raises InputError if a file is truncated or a class is above 9.
+    """
     parts = []
     for path in paths:
         content = np.frombuffer(read_bytes(path), dtype=np.uint8)

@@ -51,14 +51,14 @@ def take_rows(groupings: Mapping[str, Grouping], rows: NDArray[np.intp] | NDArra
 
 
 def by_column(kind: str, values: Sequence[str], column_values: Sequence[str] | None = None) -> Grouping:
-    """Groups rows by their text in a column.
+    """Groups rows by their text in a column; groups are in the order of sorted texts.
 
     Args:
-        kind: the column's name. values: (m,) text of each row.
-        column_values: texts that name all groups; None: the groups are the texts in `values`.
+        kind: the column's name. values: (m,) text of each row. column_values: texts that name all groups, including
+        every text in `values`; None: the groups are the texts in `values`.
 
     Raises:
-        InputError: there are too many different texts.
+        InputError: there are more than 50 groups.
     """
     names = sorted(set(values if column_values is None else column_values))
     if len(names) > MOST_GROUPS:
@@ -74,7 +74,8 @@ def by_size(sizes: NDArray[np.int64], cluster: NDArray[np.int64]) -> Grouping:
     """Groups rows by the size of their cluster: "small", "middle" and "large".
 
     Users are ordered by the size of their cluster and divided into thirds. All clusters of one size belong to the same
-    group: the third that contains the median user of these clusters.
+    group: the third that contains the median user of these clusters. A group may be empty. Rows in no cluster are in no
+    group.
 
     Args:
         sizes: (C,) users in each cluster. cluster: (m,) cluster of each row, 0..C-1; -1: the row is in no cluster.

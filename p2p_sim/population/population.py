@@ -179,12 +179,15 @@ class Source(Config):
 
     @property
     def group_columns(self) -> tuple[str, ...] | None:
-        """Names of the columns by which held-out rows can be grouped; None: the names are known only from the data."""
+        """Columns by which held-out rows can be grouped, by default none; None: only the data show the names."""
         return ()
 
     @property
     def clustered(self) -> bool:
-        """Whether the source gives each user a cluster. A scenario without a clustering uses these clusters."""
+        """Whether the source gives each user a cluster; by default False.
+
+        A scenario without a clustering uses these clusters.
+        """
         return False
 
     @property

@@ -314,7 +314,7 @@ class TableConfig(RandomSplit):
         return self._used_rows(read_table(path, self.layout))
 
     def _used_rows(self, table: ColumnTable) -> UsedRows:
-        """The rows that the key `drop` leaves, with their labels, clusters and feature columns."""
+        """The rows that the key `drop` leaves, with classes and clusters as numbers from 0, and feature columns."""
         # the used columns, all of one length
         labels = plain_column(table, self.label, "label")
         grouped = None if self.cluster is None else plain_column(table, self.cluster, "cluster")

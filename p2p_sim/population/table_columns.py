@@ -180,11 +180,14 @@ class NumberedClasses(NamedTuple):
 
 
 def numbered_classes(table: ColumnTable, used_rows: Rows, *, label: str, stated: Classes | None) -> NumberedClasses:
-    """Numbers the classes of a table's label column: in the stated order, or by ascending label.
+    """The names of a table's K classes in order, and the class (m,) of each used row, 0..K-1.
 
     Args:
         used_rows: (m,) indices of the table's rows that are used.
         label: name of the label column. stated: all classes in order; None: the labels that occur, ascending.
+
+    Raises:
+        InputError: a label is missing or is not a stated class; or no class is stated, and not 2 to 256 labels occur.
     """
     values = complete_values(table, label, "label", used_rows)
     if stated is not None:

@@ -103,7 +103,10 @@ class ColumnTable:
         return ""
 
     def cell(self, name: str, row: int) -> Cell:
-        """The location and text of a column's cell, for messages; `row` counts from 0 below the header."""
+        """The location of a cell, such as "column 'age', line 88", and the cell's text, for messages.
+
+        row: counts from 0 below the header.
+        """
         values = self.columns[name]
         if suffix_of(self.path) in TEXTS:
             number, record = row if self.layout.header is False else row + 1, None

@@ -236,7 +236,7 @@ def _dated(texts: "pd.Series", form: str) -> NDArray[np.bool_]:
 
 
 def days(values: "NDArray[np.generic] | pd.Series", form: str | None = None) -> NDArray[np.float64]:
-    """Dates, or texts of the date format `form`, as days from 1970-01-01 (n,); NaN for any other value."""
+    """Dates (form: None), or texts of the date format `form`, as days from 1970-01-01 (n,); NaN for any other value."""
     import pandas as pd
 
     dates = pd.to_datetime(pd.Series(values), format=form, errors="coerce").to_numpy("datetime64[ns]")

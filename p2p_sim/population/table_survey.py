@@ -63,7 +63,7 @@ class Look:
 
     def loss(self, label: str) -> str:
         """A clause for messages: how many columns besides the label are left out, which and why. Identifiers, which
-        only number the rows, are not counted. label: name of the label column, for the message.
+        only number the rows, are not counted. For use if `lost` is not empty. label: name of the label column.
         """
         columns = len(self.lost) + len(self.keys["features"])
         reasons = "; ".join(f"{name!r}: {why}" for name, why in self.lost.items())
@@ -235,8 +235,8 @@ class TableContents(NamedTuple):
 def _contents(name: str, counts: pd.Series, style: Convention, look: Look) -> TableContents:
     """What a text column holds: numbers, or dates of a format, and the few other texts, taken as missing values.
 
-    If the column only looks like numbers or dates, the result says neither. The reason is added to `look`, the
-    proposal.
+    For any other column, the result is empty: no numbers, no dates, no missing values. If the column only looks like
+    numbers or dates, the reason is added to `look`, the proposal.
 
     Args:
         name: name of the column. counts: the number of cells with each text. style: notation of numbers in the table.

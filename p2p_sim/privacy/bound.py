@@ -227,7 +227,7 @@ ASKED = {
     *("delta", "epsilon", "certified_delta", "profile", "satisfies", "user_delta"),
     *("renyi", "gdp", "pld", "best_share", "delta_of", "of_mean"),
 }
-"""Names of methods that take numbers. Accountants, and laws of a random number of runs, have these methods."""
+"""Names of methods that take numbers: methods of accountants, and of classes for how often a mechanism is run."""
 
 
 def plain(value: Any) -> Any:
@@ -245,7 +245,7 @@ def plain(value: Any) -> Any:
 
 
 def plain_arguments(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """A decorator that converts NumPy's numbers among the arguments to Python's before the call."""
+    """A decorator that applies `plain` to each argument, also to those passed by name, before the call."""
 
     @wraps(function)
     def called(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:

@@ -134,7 +134,9 @@ class Composition(Accountant):
         return math.fsum(count * release.pure_epsilon for release, count in each) * (1.0 + 2.0**-50)
 
     def pld(self, interval: float | None = None) -> PrivacyLossDistribution:
-        """The composed privacy loss distribution, in dp-accounting's form. Rounding spoils δ below `least_delta`.
+        """The composed privacy loss distribution, in dp-accounting's form.
+
+        The distribution's δ(ε) is an upper bound, apart from rounding. Rounding spoils δ below `least_delta`.
 
         Args:
             interval: width of the bins of the privacy loss. None: 1/80 of the smallest of the releases' largest finite
@@ -237,7 +239,7 @@ class Composition(Accountant):
 
     @property
     def observer(self) -> str:
-        """The strongest observer for whom the bounds of all releases hold.
+        """The name of the strongest observer for whom the bounds of all releases hold, such as "learner".
 
         Raises:
             ValueError: there is no such observer.
@@ -271,7 +273,7 @@ class Composition(Accountant):
 
 @lru_cache(maxsize=32)
 def _composed(composition: Composition, step: float) -> PrivacyLossDistribution:
-    """The privacy loss distribution of all releases together, with bins of width `step`."""
+    """The privacy loss distribution of all releases together, with bins of width `step`; see `Composition.pld`."""
     whole: PrivacyLossDistribution = library_of_plds().identity(step)
     for release, count in zip(composition.releases, composition.times, strict=True):
         whole = whole.compose(pld(release, step).self_compose(count))

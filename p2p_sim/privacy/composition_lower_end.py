@@ -120,7 +120,7 @@ def _power(law: Floats, first: int, count: int) -> ScoreLaw:
     """The law of the sum of `count` independent whole numbers, by repeated squaring.
 
     Each number has the values first, first + 1, and so on, with the probabilities `law`. `cut` of the result is an
-    upper bound of the probability that was cut off at the ends.
+    upper bound of the probability that was cut off at the ends, by `_trim`.
     """
     whole, square, lost = ScoreLaw(np.ones(1), 0), ScoreLaw(law, first), 0.0
     while count:
@@ -135,8 +135,10 @@ def _power(law: Floats, first: int, count: int) -> ScoreLaw:
 
 
 def _trim(law: Floats, first: int) -> ScoreLaw:
-    """The law of a number without the improbable values at its ends. The number has the values first, first + 1, and so
-    on, with the probabilities `law`.
+    """The law of a number without the values at its ends whose probability is at most `_CUT` (1e-30).
+
+    The number has the values first, first + 1, and so on, with the probabilities `law`. `cut` of the result is an upper
+    bound of the probability that was cut off.
     """
     large = np.flatnonzero(law > _CUT)
     low, high = int(large[0]), int(large[-1]) + 1

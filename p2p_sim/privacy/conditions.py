@@ -17,7 +17,9 @@ class Condition(str):
     identifier: str
 
     def __new__(cls, identifier: str, text: str) -> Self:
-        """Make a condition. Its identifier is in lower case with hyphens. Its text has no full stop."""
+        """Make a condition. By convention the identifier is in lower case with hyphens, and the text has no full stop.
+        Neither is checked.
+        """
         condition = super().__new__(cls, text)
         condition.identifier = identifier
         return condition

@@ -38,7 +38,11 @@ Result = TypeVar("Result", Bracket, bool)
 
 
 def disk_cached(function: Callable[..., Result]) -> Callable[..., Result]:
-    """A decorator that keeps results in memory and on disk, for a pure function of numbers and frozen data classes."""
+    """A decorator that keeps results in memory and on disk, for a pure function of numbers and frozen data classes.
+
+    All arguments are given by position. The function returns a `Bracket` or a truth value. Nothing is kept on disk
+    if `folder` or `version` gives None.
+    """
 
     @lru_cache(maxsize=IN_MEMORY)
     def read_or_computed(*arguments: Any) -> Result:
@@ -64,7 +68,8 @@ def disk_cached(function: Callable[..., Result]) -> Callable[..., Result]:
 def folder(named: str | None) -> Path | None:
     """The cache's folder; None if nothing is to be kept.
 
-    named: the value of the environment variable `P2P_SIM_CACHE`, None if it is not set.
+    named: the value of the environment variable `P2P_SIM_CACHE`: a folder, or "off" for None. If the variable is not
+    set (None), the folder is the account's default. Without the package platformdirs there is no default.
     """
     if named:
         return None if named == OFF else Path(named)
@@ -110,7 +115,8 @@ def version() -> str | None:
 
 
 def as_text(value: object) -> str:
-    """A value as text, without rounding.
+    """A value as text, without rounding. The value is None, a bool, an int, a float, a string, or a tuple or data class
+    of such values.
 
     >>> as_text((3, 0.1, Bracket(0.0, 2.5)))
     '(3, 0x1.999999999999ap-4, Bracket(0x0.0p+0, 0x1.4000000000000p+1))'
@@ -147,8 +153,12 @@ def _digest(key: str, value: str) -> str:
 def _file(directory: Path) -> Iterator[sqlite3.Connection]:
     """The cache's open database, as a context manager.
 
-    A file that others could write to is refused. A damaged or too large file is begun anew. The file is opened for each
-    access, because an open database must not pass from a process to its children.
+    The file is opened for each access, because an open database must not pass from a process to its children. A too
+    large file is begun anew.
+
+    Raises:
+        OSError: others could write to the file or folder, or the folder cannot be made.
+        sqlite3.Error: the database is locked or damaged; a damaged file is deleted, and the next access begins anew.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = directory / NAME

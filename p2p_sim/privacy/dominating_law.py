@@ -113,12 +113,12 @@ class LossLaw:
 
     @property
     def mean(self) -> float:
-        """The mean of the privacy loss without its infinite value."""
+        """The mean of the privacy loss, where an infinite loss counts as 0."""
         return float(self._both.masses @ self._both.losses)
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of the privacy loss without its infinite value."""
+        """The standard deviation of the privacy loss, where an infinite loss counts as 0."""
         both = self._both
         return math.sqrt(max(0.0, float(both.masses @ both.losses**2) - self.mean**2))
 
@@ -242,7 +242,10 @@ class LossLaw:
 
 
 def nodes(top: float) -> list[float]:
-    """The grid of ε from 0 to `top`, denser towards 0, at which an accountant's δ is computed for a `LossLaw`."""
+    """The grid of ε from 0 to `top`, denser towards 0, at which an accountant's δ is computed for a `LossLaw`.
+
+    The grid has `NODES` + 1 values, both ends included. If `top` is 0, the only value is 0.
+    """
     return [top * (i / NODES) ** 1.5 for i in range(NODES + 1)] if top > 0.0 else [0.0]
 
 

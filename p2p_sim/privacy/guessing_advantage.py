@@ -46,6 +46,8 @@ _ROUNDING = 1e-14
 def advantage(model: Accountant, prior: Prior = 0.5) -> Bracket:
     """Bounds of the observer's largest advantage over all data sets, whichever label has which prior value.
 
+    The advantage is how much her view raises the probability that her best guess of a label is right.
+
     Args:
         model: the accountant of what the observer sees.
         prior: probability of the less likely of two labels, above 0 and at most 1/2; or K probabilities, (K,).
@@ -78,7 +80,7 @@ def advantage(model: Accountant, prior: Prior = 0.5) -> Bracket:
 
 @plain_arguments
 def worst_advantage(model: Accountant, num_classes: int = 2) -> Bracket:
-    """Bounds of the observer's largest advantage over all priors of K labels.
+    """Bounds of the observer's largest advantage (see `advantage`) over all priors of K labels.
 
     Let π_t be the prior probability of the most likely label t, at least 1/K. The advantage is at most (1-π_t) δ(0). At
     the pure ε, where δ = 0, it is at most π_t e^ε/(1-π_t+π_t e^ε) - π_t. This is largest at π_t = 1/(1+e^(ε/2)), or at
@@ -98,7 +100,7 @@ def worst_advantage(model: Accountant, num_classes: int = 2) -> Bracket:
 
 
 def advantages(law: LossLaw, priors: Floats) -> Floats:
-    """Upper bounds (m,) of the observer's advantage for each of m users.
+    """Upper bounds (m,) of the observer's advantage (see `advantage`) for each of m users.
 
     Args:
         law: a law that dominates every user's privacy loss.
@@ -116,7 +118,8 @@ def advantages(law: LossLaw, priors: Floats) -> Floats:
 def local_advantage(total_variation: float, epsilon: float, num_classes: int) -> float:
     """Upper bound of the advantage of an observer who sees one message and knows whose it is, for a uniform prior.
 
-    The bound is exact for randomised response among all K labels, and for any message about two labels.
+    `advantage` defines the word. The bound is exact for randomised response among all K labels, and for any message
+    about two labels.
 
     Args:
         total_variation: δ(0) of the message. epsilon: the pure ε of the message, perhaps infinite. num_classes: K, at

@@ -97,7 +97,10 @@ def answering() -> Iterator[None]:
 
 
 def check_given(q: Question, delta: float | None, epsilon: float | None) -> None:
-    """Raise `InputError` unless exactly one of δ and ε is given, and the cluster size if it is needed."""
+    """Raise `InputError` unless exactly one of δ and ε is given.
+
+    The cluster size must also be given, unless the observer is the eavesdropper.
+    """
     if (delta is None) == (epsilon is None):
         raise InputError("give either --delta or --epsilon")
     if q.observer != "eavesdropper":

@@ -33,7 +33,7 @@ class Crossing(NamedTuple):
 class Coefficients(NamedTuple):
     """The factors in P - e^ε P' = keep · A - lose · B. They turn a divergence of A and B into δ(ε) of the label.
 
-    P and P' are the laws of an observer's view for two true labels of the target. A and B are the laws of her view if
+    P and P' are the laws of an observer's view for two true labels of the target. A and B are the laws of this view if
     the target's noisy label is the first or the second of these labels. relative_error: bound of the relative error of
     keep.
     """
@@ -102,14 +102,15 @@ def hockey_stick_coefficients(flip_prob: float, epsilon: float, num_classes: int
     if epsilon > _NOTHING and flip_prob > 0.0:
         return Coefficients(0.0, math.inf, 0.0)
     # g is rounded correctly. If K α is close to K-1, the double α may exceed (K-1)/K by rounding. Then the true label
-    # is less likely than each other label by about u. So δ = max(0, |g| - (1-α)(e^ε-1)), with 1-α close to α/(K-1).
+    # is less likely than each other label by about u. Swap the roles of true and other label: with g < 0,
+    # δ = max(0, |g| - (1-α)(e^ε-1)). Here 1-α is close to α/(K-1), so the formula with α/(K-1) serves both signs.
     if num_classes == 2:
         gap = abs(1.0 - 2.0 * flip_prob)
     else:
         gap = abs(float(1 - Fraction(flip_prob) * num_classes / (num_classes - 1)))
     growth = math.expm1(min(epsilon, OVERFLOW))
     lost = flip_prob / (num_classes - 1) * growth
-    if epsilon > OVERFLOW:  # α itself is far below u α e^ε
+    if epsilon > OVERFLOW:  # e^ε stands for e^ε-1: their difference is far below the rounding error
         half = math.exp(epsilon / 2.0) if flip_prob > 0.0 else 0.0
         lost = flip_prob * half / (num_classes - 1) * half
     # the interval in which keep lies: g - α'(e^ε-1), plus or minus 16u times each term

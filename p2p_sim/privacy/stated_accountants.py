@@ -74,14 +74,17 @@ class OnePoint(Accountant):
         return self.stated.conditions
 
     def delta(self, epsilon: float) -> Bracket:
-        """The upper bound of δ(ε) that follows from the statement; the lower bound is 0."""
+        """The upper bound of δ(t), t = `epsilon`, that follows from the statement (ε, δ); the lower bound is 0.
+
+        For t up to ε the upper bound is δ + (1-δ)(1 - e^(t-ε))/(1 + e^-ε), rounded up. For larger t it is δ.
+        """
         check_epsilon(epsilon)
         top, delta = self.stated.epsilon_upper, self.stated.delta
         beyond = -math.expm1(min(epsilon - top, 0.0)) / (1.0 + math.exp(-top))
         return Bracket(0.0, min(1.0, (delta + (1.0 - delta) * beyond) * (1.0 + 2.0**-50)))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """The upper bound of ε at δ that follows from the statement; infinite if δ is below the statement's δ."""
+        """The upper bound of ε at δ by inversion of `delta`; infinite if δ is below the statement's δ."""
         check_delta(delta)
         top, more = self.stated.epsilon_upper, (delta - self.stated.delta) / (1.0 - self.stated.delta)
         # δ(ε') = δ has the solution ε' = ε + ln(1 - share), which is rounded up, but to ε at most

@@ -159,7 +159,7 @@ def promises(bound: PrivacyBound) -> bool:
 
 
 def _who(bound: PrivacyBound, members: int | None) -> str:
-    """The observer's name; for a coalition also the number of members."""
+    """The observer's name; if `members` is not None, also this number of members of the coalition."""
     return bound.observer if members is None else f"{bound.observer} of {members:,} with the learner"
 
 

@@ -10,7 +10,7 @@ UNEVEN = 100.0
 
 
 def advice(case: Replicate) -> list[str]:
-    """Warnings about likely mistakes in a scenario. Each is one line, which says how to avoid the mistake.
+    """Warnings about likely mistakes in a scenario, perhaps none. Each is one line with advice.
 
     Raises:
         InputError: the data cannot be read.
@@ -19,7 +19,10 @@ def advice(case: Replicate) -> list[str]:
 
 
 def _uneven(case: Replicate) -> list[str]:
-    """At most one warning: the clustering or the learner depends on scale, and the scales of features differ widely."""
+    """At most one warning: the clustering or the learner depends on scale, and the scales of features differ widely.
+
+    The largest standard deviation of a feature must be above 100 times the smallest.
+    """
     scenario = case.scenario
     learner = f"the learner ({scenario.learner.kind})" if scenario.learner.depends_on_scale else ""
     depends = [name for name in (scenario.clusters.by_distance, learner) if name]
@@ -38,7 +41,10 @@ def _uneven(case: Replicate) -> list[str]:
 
 
 def _waiting(case: Replicate) -> list[str]:
-    """At most one warning: users who follow a plug-in's protocol may wait for a reply that never comes."""
+    """At most one warning: users who follow a plug-in's protocol may wait for a reply that never comes.
+
+    There must be network faults or active adversaries, and no `network.request_timeout_s`.
+    """
     scenario = case.scenario
     plug_in = isinstance(scenario.mechanism, ProtocolConfig) and scenario.mechanism_claimed_by
     fails = (*scenario.network.faults, *scenario.adversaries.active)

@@ -292,7 +292,8 @@ def check_law_known(scenario: Scenario, purpose: str) -> None:
 
 
 def evidence_of(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome) -> Evidence:
-    """For each released label, a score of each class. The scores have the true label's one-hot vector as their mean.
+    """For each of m released labels, a score of each of K classes, (m, K). The mean of the scores is the true label's
+    one-hot vector; `Evidence` explains exceptions.
 
     The scores serve to estimate the accuracy of a predictor without true labels.
 

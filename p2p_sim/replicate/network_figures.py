@@ -68,7 +68,8 @@ def _nearest(overlay: Overlay, start: int, most: int) -> Counts:
 def draw(network: ObservedNetwork, directory: Path) -> list[Path]:
     """Draw the figures into a directory, and return their files. Files of the same names are replaced.
 
-    Each figure is written whole or not at all.
+    The files are timeline.png, coverage.png, load.png and epsilon.png. A run with a sampling rate also gets
+    sampling.png. A run with an overlay also gets overlay.png. Each figure is written whole or not at all.
     """
     from p2p_sim.figures import message_times as figures
     from p2p_sim.figures import plot_epsilon, plot_overlay

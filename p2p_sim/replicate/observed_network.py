@@ -269,6 +269,8 @@ def _per_user(m: Messages, users: int, weights: Counts | None = None) -> Counts:
 def _observers(m: Messages, size: Counts, member: Bools, counts: Row) -> dict[str, ObserverTraffic]:
     """Number and bytes of the messages that each observer saw.
 
+    The keys are "learner", "eavesdropper" and, if the coalition has members, "coalition".
+
     The learner saw what it received. A coalition also saw what its members sent or received. The eavesdropper saw all
     messages that were sent, even if they never arrived.
 
@@ -332,8 +334,9 @@ def record(network: ObservedNetwork) -> dict[str, Any]:
 def books(users: int, counts: Row) -> Row:
     """Numbers of users by the fate of their requests, in an exchange in which each user asks for one label.
 
-    Every user counts once. An answered user got a label. An unanswered user's last request expired or failed. A
-    departed user went offline for good while her request was open. An absent user never asked.
+    The keys are users_answered, users_unanswered, users_departed and users_absent. Every user counts once. An answered
+    user got a label. An unanswered user's last request expired or failed. A departed user went offline for good while
+    her request was open. An absent user never asked.
 
     counts: the counts of messages and requests in a result row.
     """

@@ -56,7 +56,7 @@ class Replicate:
 
     @cached_property
     def places(self) -> tuple[Path, ...]:
-        """Directories in which the files of the scenario are looked for."""
+        """Directories in which files are looked for: first the scenario file's, then that of data files, if any."""
         return self.scenario.places(data_directory(self.data_dir))
 
     @cached_property
@@ -66,7 +66,7 @@ class Replicate:
 
     @cached_property
     def checksums(self) -> tuple[str, ...]:
-        """SHA-256 of each file that the scenario names."""
+        """SHA-256 of each file that the scenario names: first the population's files, then the network's."""
         files = (*self.scenario.population.files(self.places), *self.scenario.network.files(self.places))
         return tuple(checksum(path) for path in files)
 
@@ -94,6 +94,8 @@ class Replicate:
 
 def scenario_of(source: Scenario | str | Path) -> Scenario:
     """The scenario that an argument gives: the argument itself, or the content of the file that the argument names.
+
+    A file is named by its path, or by the name of a shipped scenario.
 
     Raises:
         InputError: the argument is neither, or the file cannot be read.

@@ -87,7 +87,10 @@ class Result:
         return None if error_rate is None else 1.0 - float(error_rate)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set a field that has no value yet. For any other name, an InputError is raised."""
+        """Set a field that has no value yet. For any other name, an InputError is raised.
+
+        After construction all fields have values, so none can be changed.
+        """
         if name in vars(self) or name not in self.__dataclass_fields__:
             raise InputError(f"{name}: a result is frozen; dataclasses.replace(result, {name}=...) makes another")
         super().__setattr__(name, value)
@@ -240,7 +243,10 @@ def release(
 
 
 def prepare(case: Replicate) -> Prepared:
-    """Draw the users of a replicate, fix the mechanism's parameters for these users, and open the network."""
+    """Draw the users of a replicate, fix the mechanism's parameters for these users, and open the network.
+
+    The result has the users (`population`), the mechanism and the network.
+    """
     scenario = case.scenario
     scenario.learner.check_installed()
     check_memory(scenario)

@@ -40,6 +40,8 @@ class Halves:
 def split(case: Replicate, outcome: Outcome) -> Halves:
     """Cut a release at random: each label is held back for judging with probability 1/3, whatever its value.
 
+    In the result, `judging` marks the labels held back, and `teaching` has the others.
+
     Args:
         case: the replicate, whose random stream decides. outcome: the result of its run.
 
@@ -62,7 +64,7 @@ def judged(case: Replicate, people: Population, mechanism: Deployment, outcome: 
         its run.
 
     Raises:
-        InputError: the release says nothing of accuracy, or the law of its labels is not known.
+        InputError: the release says nothing of accuracy, the network has faults, or there are adversaries.
     """
     parts = split(case, outcome)
     evidence = evidence_of(case, people, mechanism, outcome)
@@ -81,8 +83,9 @@ def _predictions(model: Predictor, people: Population) -> NDArray[np.integer]:
 def row_judged(case: Replicate) -> StatedRow:
     """A replicate's row and terms (privacy statements without numbers), with three more columns.
 
-    The new columns are an estimated accuracy and the ends of a 95% interval. The scenario's learner makes a model of
-    two thirds of the released labels; the other third judges the model. The replicate is run for this.
+    The new columns are `validated` (an estimated accuracy), and `validated_lower` and `validated_upper` (the ends of a
+    95% interval). The scenario's learner makes a model of two thirds of the released labels. The other third judges
+    the model. `validated` is None if the labels determine only a range. The replicate is run for this.
     """
     exchanged = exchange(case)
     row, terms = measure(case, exchanged.population, exchanged.mechanism, exchanged.outcome).stated
@@ -91,10 +94,11 @@ def row_judged(case: Replicate) -> StatedRow:
 
 
 def row_scored(case: Replicate, noise_scale: float) -> StatedRow:
-    """A replicate's row and terms (privacy statements without numbers), plus a curator's noisy score of the model.
+    """A replicate's row and terms (privacy statements without numbers), plus the column `private_score`.
 
-    The row is one run of a private selection, which scores many models on the same users. So replicate 0 always gives
-    the users, and the case's own index decides the other random numbers, such as the noise.
+    This column has a curator's noisy score of the model, as from `scored`. The row is one run of a private selection,
+    which scores many models on the same users. So replicate 0 always gives the users, and the case's own index decides
+    the other random numbers, such as the noise.
 
     Args:
         case: what to run. noise_scale: scale of the two-sided geometric noise on the number of users whose label

@@ -102,7 +102,10 @@ def measure_streamed(case: Replicate, ready: Streamed, parts: Sequence[Outcome])
 
 
 def row_alone(case: Replicate) -> StatedRow:
-    """The row of one replicate, with its statements; users are drawn shard by shard if the scenario allows it."""
+    """The row of one replicate, with its terms (privacy statements without numbers).
+
+    Users are drawn shard by shard if the scenario allows this. Otherwise memory holds all users.
+    """
     if not streams(case.scenario):
         exchanged = exchange(case)
         return measure(case, exchanged.population, exchanged.mechanism, exchanged.outcome).stated

@@ -51,6 +51,7 @@ def sweep_chart(table: pd.DataFrame, view: View, keys: Sequence[str], note: str)
 
     groups: the lines. Each has a label, a look (an index that decides colour and marker) and points. A point has the
     index of its panel, coordinates ("at") and words ("said"). The coordinates are x, y, and the ends of y's interval.
+    If x has texts, the coordinate x is an index of `places`.
 
     levels: what the lines are compared with, such as the learner without privacy. Each level has a label, a dash
     pattern and pieces. A piece is a line in one panel; a single point stands for a horizontal line.
@@ -174,8 +175,8 @@ def said_value(row: Mapping[Any, Any], column: str) -> str:
 
 def _point(row: Mapping[Any, Any], panel: int, view: View, varied: Sequence[str]) -> Chart:
     """One point of a chart: panel, coordinates and words. The coordinates are x, y, and the ends of y's interval; None:
-    unknown. The words state the values of `varied`, then x, y and the value without privacy, then the number of
-    replicates.
+    unknown. If x has texts, the coordinate x is the text's index. The words state the values of `varied`, then x, y and
+    the value without privacy, then the number of replicates.
 
     Args:
         row: the point's values by column. panel: the number of its panel. view: which columns are on the axes. varied:
@@ -192,8 +193,8 @@ def _point(row: Mapping[Any, Any], panel: int, view: View, varied: Sequence[str]
 
 
 def _references(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
-    """The comparison with the learner without privacy: a list with one entry for the chart's levels, or none. If all
-    points of a panel have the same value without privacy, the panel has a horizontal line with an interval. Other
+    """The comparison with the learner without privacy: at most one entry of `levels` in `sweep_chart`, in a list. If
+    all points of a panel have the same value without privacy, the panel has a horizontal line with an interval. Other
     panels have lines with intervals. A panel has no line if the value was not measured at every point.
     """
     pieces: list[Chart] = []

@@ -15,7 +15,9 @@ LONGEST_CELL = 80
 
 
 def plain(value: Any, longest: int = LONGEST_CELL) -> str:
-    """A value as one line of text: None and NaN are "–", unprintable characters "�", and a long text is cut.
+    """A value as one line of text: None and NaN are "–", unprintable characters "�", and floats as in `number`.
+
+    A text of more than `longest` characters is cut, and then ends in "…".
 
     >>> plain("a\\n\\x00b"), plain(0.1), plain(None)
     ('a �b', '0.1', '–')
@@ -111,7 +113,7 @@ Failure = Mapping[str, Any]
 
 
 def standing(failures: Iterable[Failure], rows: pd.DataFrame) -> list[Failure]:
-    """The failures, in the given order, whose replicate has no row."""
+    """The failures, in the given order, whose replicate has no row. A repeated run may have added rows for others."""
     succeeded = set(zip(rows[POINT], rows[REPLICATE], strict=True))
     return [failure for failure in failures if (str(failure.get("point")), failure.get("replicate")) not in succeeded]
 
@@ -136,7 +138,10 @@ def with_failures(rows: pd.DataFrame, keys: Sequence[str], failures: Sequence[Fa
 
 
 def worst_bases(rows: pd.DataFrame) -> pd.Series:
-    """For each point, how the learner's ε was computed (column `basis`) in the replicate with the largest ε."""
+    """For each point, how the learner's ε was computed (column `basis`) in the replicate with the largest ε.
+
+    The index has the points' identities (hashes). A missing ε counts as infinite.
+    """
     order = rows["epsilon_upper"].fillna(float("inf")).sort_values(kind="stable").index
     return rows.loc[order].groupby(POINT, sort=False)["basis"].last()
 

@@ -66,7 +66,10 @@ def what_was_run(
 def _describe_points(
     rows: pd.DataFrame, varied: Sequence[str], mechanisms: Mechanisms, *, scenario: Mapping[str, Any]
 ) -> str:
-    """The paragraph on what was simulated and measured at the points of a sweep, or in a run. `varied`: swept keys."""
+    """The paragraph on what was simulated and measured at the points of a sweep, or in a run. `varied`: swept keys.
+
+    The other arguments are as in `what_was_run`.
+    """
     same = not any(key.startswith("clusters") for key in varied)
     users = _users(rows) + (_merged_clusters(rows, scenario.get("clusters")) if same else "")
     several = "mechanism.peers" in varied or scenario.get("mechanism", {}).get("peers", 1) != 1
@@ -124,7 +127,11 @@ def _merged_clusters(rows: pd.DataFrame, clusters: object) -> str:
 
 
 def learned_nothing(rows: pd.DataFrame) -> list[str]:
-    """Warnings if the learned model is not clearly better than a prediction that uses no features."""
+    """Warnings if the learned model is not clearly better than a prediction that uses no features; otherwise empty.
+
+    A model is clearly more accurate if the 95% interval of its gain lies above 0; with one replicate, if the gain does.
+    For several points, one sentence states the number of points without such a model.
+    """
     if rows["scenario"].nunique() == 1:
         return [f"{line[0].upper()}{line[1:]}." for line in warnings_of(rows)]
     low, comparable = points_not_above(rows)

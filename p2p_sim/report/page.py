@@ -152,7 +152,7 @@ def _listings(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _cut(listing: list[str]) -> list[str]:
-    """The beginning of a listing, at most as long as a page shows. A note follows if blocks are left out."""
+    """The first blocks of a listing, together at most 200,000 characters. A note follows if blocks are left out."""
     sized = zip(listing, accumulate(map(len, listing)), strict=True)
     fitting = [block for block, size in sized if size <= LONGEST_LISTING]
     return fitting if len(fitting) == len(listing) else [*fitting, "# cut here; manifest.json has the rest"]

@@ -129,7 +129,7 @@ def figures(points: pd.DataFrame, most: int) -> list[Figure]:
 
 
 def ranges(points: pd.DataFrame) -> list[tuple[str, ...]]:
-    """For each column of the table of points, at most twelve: heading, least, median and largest value, as texts."""
+    """For each column that `figures` chooses, at most twelve: heading, least, median and largest value, as texts."""
     lines = []
     for name, heading, worst in figures(points, MOST_COLUMNS):
         values, show = points[name].dropna().astype(float), rounded_up if worst else number
@@ -140,7 +140,7 @@ def ranges(points: pd.DataFrame) -> list[tuple[str, ...]]:
 def axis_columns(points: pd.DataFrame, keys: Sequence[str]) -> list[FilledColumn]:
     """The table's columns for the swept keys: one for each of the first five, and one for all others together.
 
-    For narrow screens, `rest` in the first column holds the values of all other keys.
+    For narrow screens, `rest` in the first column holds the values of all other keys, such as "θ = 0.5; n = 400".
 
     Args:
         points: the data frame, a row for each point. keys: its columns that hold swept keys.
@@ -182,7 +182,7 @@ def plain_cells(values: Sequence[Any]) -> list[TableCell]:
 
 
 def _order(value: float) -> str:
-    """A number in full, in the form that the page's script reads; empty for NaN."""
+    """A number in full, in the form that the page's script reads, such as "0.25" or "-Infinity"; empty for NaN."""
     if math.isnan(value):
         return ""
     return repr(value) if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
@@ -207,7 +207,9 @@ GROUP_FIGURES = (
 
 
 def groups_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
-    """The table of groups as the page's template takes it: at most 400 lines, none if no groups were measured.
+    """The table of groups as the page's template takes it: at most 400 lines.
+
+    If no groups were measured, the table has neither columns nor lines.
 
     A line for a point and a group has the group's share of rows, and accuracies with and without privacy. A group has
     held-out rows of one class, of clusters of similar size, or with one value of a public column.

@@ -138,7 +138,10 @@ def _figure(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
 
 
 def _little(rows: pd.DataFrame) -> str:
-    """A sentence on points at which ε is only a little below ε₀, the ε of the noise alone; empty if there are none."""
+    """Text on points of a label exchange at which the learner's ε is above 90% of ε₀, the ε of the noise alone.
+
+    The text is empty if there are no such points.
+    """
     exchanged = rows[(rows["mechanism_kind"] == "label_exchange") & rows["epsilon_local"].notna()]
     worst = exchanged.groupby(POINT)[["epsilon_upper", "epsilon_local"]].max().astype(float)
     basis = exchanged.groupby(POINT)["basis"].first()

@@ -114,6 +114,7 @@ def _usual(results: Results, column: str) -> list[FigureRequest]:
     swept key. There is a line for each combination of values of the other keys.
 
     More than seven lines are split into panels by one key: among the keys with 2 to 9 values, the key with most values.
+    Without such a key, nothing is split.
 
     Args:
         results: the sweep's rows and keys. column: name of the column with a measure of utility, such as excess risk.
@@ -189,7 +190,7 @@ def _named(column: str | None) -> str:
 
 
 def _behind(results: Results, means: bool) -> str:
-    """A sentence on how many replicates each point of a figure has, and on intervals if `means` are drawn."""
+    """A sentence on the number (or range) of replicates of each point; also on intervals if `means` are drawn."""
     counts = results.rows.groupby("scenario").size()
     replicates = count_range(counts, "replicate")
     each = "Each point" if results.axes else "The result"

@@ -26,6 +26,8 @@ MEDIA = {
 def write_crate(directory: Path) -> Path:
     """Describe a run, a sweep or a search, and the files in its directory. Return the path of the description.
 
+    The description is ro-crate-metadata.json. Its format is RO-Crate, a standard for describing research data.
+
     Raises:
         InputError: the directory has no manifest. RunFailed: the directory cannot be written to.
     """

@@ -35,7 +35,7 @@ class Comparison:
 
 
 def compare(first: Path, second: Path, columns: Sequence[str] = ()) -> Comparison:
-    """Compare two results directories of `run` or `sweep`.
+    """Compare two results directories of `run` or `sweep`. A difference is the second value minus the first.
 
     Points match if they agree on every key that either directory sweeps. If a directory does not sweep a key, its base
     scenario gives the value. If this scenario has no number or text for the key, every value matches.

@@ -102,8 +102,10 @@ def filled(request: FigureRequest, results: Results, table: pd.DataFrame) -> Cho
 
 def _usual_x(request: FigureRequest, y: str, results: Results, table: pd.DataFrame) -> str:
     """The column along x for a request that names none; `y` is the column along the other axis. If curves of theory are
-    fitted, this is the first swept key for which theory has a curve. Otherwise it is usually ε. If y is a measure of
-    privacy, or no ε is finite, it is the first swept key that makes neither lines nor panels, if any.
+    fitted, this is the first swept key for which theory has a curve. Without such a key, an InputError is raised.
+
+    Otherwise the column is usually ε. If y is a measure of privacy, or no ε is finite, the column is the first swept
+    key that makes neither lines nor panels. Without such a key, the column is ε.
     """
     if request.fit:
         fitting = [key for key in results.keys if key.rsplit(".", 1)[-1] in FIT_X]
@@ -116,8 +118,8 @@ def _usual_x(request: FigureRequest, y: str, results: Results, table: pd.DataFra
 
 
 def _check(request: Chosen, table: pd.DataFrame) -> None:
-    """Raise an InputError unless the table has a request's columns, with values of x and numbers in the measured
-    column. The measured column is `heat` in a heat map, and y in other figures.
+    """Raise an InputError unless the table has a request's columns, at least one value of x, and numbers in the
+    measured column. The measured column is `heat` in a heat map, and y in other figures.
     """
     names = list(map(str, table))
     ends = {name + ending for name in names for ending in (LOW, HIGH) if name + LOW in names}
@@ -180,7 +182,7 @@ def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
 
 def _choose_path(x: str, results: Results, table: pd.DataFrame, *, free: Sequence[str]) -> str | None:
     """The swept key in whose order the points of a line are joined; None: the order of x. `free`: swept keys that x,
-    lines and panels do not show.
+    lines and panels do not show. Along the chosen key, x changes most.
     """
     if any(x in axis for axis in results.axes) or not is_number(table[x]):
         return None

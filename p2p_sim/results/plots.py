@@ -86,7 +86,10 @@ def draw_plots(directory: Path, rows: pd.DataFrame | None = None) -> list[Path]:
 
 
 def _ending(out: Path | None, format_: str | None) -> str:
-    """The ending of a figure's file, without dot. Raises an InputError if the format or the file is not allowed."""
+    """The ending of a figure's file, without dot: the format, else the ending of `out`, else png.
+
+    Raises an InputError if the format is unknown, `out` has another ending, or its directory is missing.
+    """
     ending = format_ or (out.suffix[1:] if out else FORMATS[0])
     if ending not in FORMATS:
         fault = f"--format {format_}: must be" if format_ else f"--out {out}: must end in"
@@ -166,7 +169,7 @@ def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> 
 
 def _slopes(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> dict[str, Estimate]:
     """For each line of a figure, by label, the slope of log excess risk against log x, with a 95% interval. A line
-    needs at least three values of x above 0. A line with a mean of 0 gets no slope.
+    is left out if it has fewer than three values of x above 0, or a mean of 0.
 
     Args:
         view: the columns along the axes, and the columns that make lines. table: one line for each point. risk: excess

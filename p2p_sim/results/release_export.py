@@ -48,10 +48,12 @@ def check_transcript(scenario: Scenario) -> None:
 
 
 def export_release(scenario: Scenario, path: Path, data_dir: Path | None = None) -> int:
-    """Write what the learner receives into a file, and return the number of lines.
+    """Write what the learner receives in all replicates into a file, and return the number of lines.
 
-    The columns are replicate, user, cluster, label and features. A label of several numbers (signed weights,
-    probabilities, bits) has a column for each: label_0, label_1, ... Users are numbered cluster by cluster.
+    The file ends in .csv, .parquet or .npz. `data_dir`: where data files are.
+
+    The columns are replicate, user, cluster, label and features (x0, x1, ...). A label of several numbers (signed
+    weights, probabilities, bits) has a column for each: label_0, label_1, ... Users are numbered cluster by cluster.
     """
     return _write(pd.concat(_releases(scenario, data_dir), ignore_index=True), path)
 
@@ -117,5 +119,7 @@ def _write(frame: pd.DataFrame, path: Path) -> int:
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """A column as an array that NumPy can read back without pickling; texts are cut to 16 characters."""
+    """A column as an array that NumPy can read back without pickling. Numbers and truth values stay unchanged; other
+    values become texts, which are cut to 16 characters.
+    """
     return values if values.dtype.kind in "biuf" else values.astype("U16")

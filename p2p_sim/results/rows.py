@@ -340,8 +340,8 @@ def read_rows(directory: Path) -> Iterator[Row]:
 
 
 def _lines(file: IO[bytes], path: Path) -> Iterator[Line]:
-    """Yields every line of an open file of rows. A half-written last line is left out. A damaged line raises an
-    InputError, which names the file by `path`.
+    """Yields offset and length in bytes, and the row, of every line of an open file of rows. A half-written last line
+    is left out. A damaged line raises an InputError, which names the file by `path`.
     """
     offset = 0
     file.seek(0)

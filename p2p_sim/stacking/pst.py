@@ -76,8 +76,8 @@ class _Stacking(PrivateBinaryClassifier):
 
     def _split(self, num_rows: int, rng: np.random.Generator, parts: int = 1) -> list[NDArray[np.intp]]:
         """A random split of the row numbers 0..num_rows-1 into two arrays. The first array has the share `low_share` of
-        the rows, for low-level models. The second array has the other rows, for the high-level model. Too few rows
-        raise ValueError.
+        the rows, for low-level models. The second array has the other rows, for the high-level model. ValueError is
+        raised if the first array has fewer than `parts` rows, or if a high-level model gets no rows.
 
         Args:
             num_rows: number of rows. rng: draws the split. parts: the least number of low-level rows.
@@ -203,6 +203,8 @@ class GroupStacking(_Stacking):
 
     def _fit(self, rows: Floats, signs: Floats, groups: FeatureGroups, priors: tuple[Floats, ...]) -> Self:
         """Train the low-level models on some rows, and the high-level model, if any, on the other rows.
+
+        Set `models_`, `perturbation_`, `high_coef_` and `privacy_`. Return the estimator itself.
 
         Args:
             rows: (n, d) features. signs: (n,) labels ±1. groups: the K groups of features. priors: K vectors (d_k,),

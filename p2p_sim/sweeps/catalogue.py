@@ -132,15 +132,18 @@ class Entry:
 
 
 def catalogue(paper: str | None = None) -> list[Entry]:
-    """All shipped files, or only the files that use one paper. Scenarios come before sweeps, both sorted by name."""
+    """All shipped files, or only the files that use one paper. Scenarios come before sweeps, both sorted by name.
+
+    paper: a BibTeX key; an unknown key gives an empty list.
+    """
     chosen = (entry for entry in _entries() if paper is None or paper in entry.papers)
     return sorted(chosen, key=lambda entry: (entry.sweep, entry.name))
 
 
 def is_here(need: str) -> bool | None:
-    """Whether this machine has what a shipped file needs. None if only a run can tell, as for a GPU.
+    """Whether this machine has what a shipped file needs. None if only a run can tell.
 
-    need: a text such as "data set mnist", "plug-in NAME" or "extra [deep]" (PyTorch).
+    need: "data set NAME", "plug-in NAME" or "extra [deep]" (PyTorch). Any other text, such as "a GPU", gives None.
     """
     if need.startswith(DATA_SET):
         directories = tuple(filter(None, [data_directory()]))

@@ -28,7 +28,8 @@ class OtherModelError(Exception):
 def versions() -> Versions:
     """The versions on which rows may depend, by name: p2p-sim, the model, Python, libraries and plug-ins.
 
-    This call also imports the simulator, so that no task waits for the import.
+    Each plug-in has a second entry with the hash of its code. This call also imports the simulator, so that no task
+    waits for the import.
     """
     import p2p_sim.replicate.run  # noqa: F401
     from p2p_sim.base import codes
@@ -184,7 +185,7 @@ class DaskWorkers:
 
 
 def _connect(address: str, within_s: float) -> Any:
-    """A Dask client of the scheduler.
+    """A Dask client of the scheduler. An InputError is raised if Dask is missing or no scheduler can be reached.
 
     Args:
         address: the scheduler's address or a scheduler file. within_s: longest wait for the scheduler in seconds.
@@ -209,7 +210,10 @@ def _connect(address: str, within_s: float) -> Any:
 
 
 def _scheduler(address: str) -> str:
-    """The address of the scheduler: `address` itself, or the address in the scheduler file `address`."""
+    """The address of the scheduler: `address` itself, or the address in the scheduler file `address`.
+
+    Raises an InputError if `address` is neither an address (tcp:// or tls://) nor such a file.
+    """
     if address.startswith(("tcp://", "tls://")):
         return address
     try:
@@ -293,7 +297,10 @@ class _Flight:
         self._arrivals.add(future)
 
     def landed(self) -> list[list[Done]]:
-        """Wait until a batch has ended, hand out new batches, and return the results of each ended batch."""
+        """Wait until a batch has ended, hand out new batches, and return the results of each ended batch.
+
+        A batch that has to run again gives no results, so the list may be empty.
+        """
         self._look()
         while not self._arrivals.has_ready():
             time.sleep(0.002)

@@ -195,8 +195,8 @@ class _Crew:
             self._give(hired)
 
     def alone(self, seconds: float) -> Iterator[list[Done]]:
-        """Yields the results of batches that this process runs itself until a worker is ready. Workers start after this
-        number of seconds, so a shorter run starts no worker.
+        """Yields the results of batches that this process runs itself until a worker is ready or no batch is left.
+        Workers start when `seconds` have passed, so a shorter run starts no worker.
         """
 
         def hire_others() -> None:
@@ -258,7 +258,7 @@ class _Crew:
         return message
 
     def _give(self, hired: _Hired) -> None:
-        """Send the next batch, if any, to a free worker."""
+        """Send the next batch, if any, to a free worker. If the worker is dead, the batch goes back to the queue."""
         batch = self._queue.suspect() or self._queue.fresh()
         if batch is None:
             return

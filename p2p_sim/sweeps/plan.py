@@ -79,8 +79,9 @@ class SweepPlan:
 
     @cached_property
     def steps(self) -> list[list[tuple[Any, ...]]]:
-        """For each axis and each step along it, the values of the axis's keys. A key with a whole number in the base
-        scenario has whole values: a spaced value (`linear`, `log`) is rounded, and a listed 10.0 becomes 10.
+        """For each axis, and for each step along it, a tuple with the values of the axis's keys. A key with a whole
+        number in the base scenario has whole values: a spaced value (`linear`, `log`) is rounded, and a listed 10.0
+        becomes 10.
         """
         steps = []
         for axis in self.axes:

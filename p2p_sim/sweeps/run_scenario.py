@@ -26,7 +26,8 @@ def run_point(
     progress: Progress | None = None,
     executor: Executor | None = None,
 ) -> SweepResult:
-    """Run the replicates of a scenario that are not on disk yet. Then draw the figure of all replicates.
+    """Run the replicates of a scenario that are not on disk yet. Then draw the figure of all replicates,
+    privacy-utility.png in the results directory.
 
     Args:
         scenario: the scenario.

@@ -50,7 +50,7 @@ class Progress:
 
     @property
     def remaining_s(self) -> float | None:
-        """Estimated time in seconds until the end of the sweep; None if unknown."""
+        """Estimated time in seconds until the end of the sweep; None if `task_s` is unknown."""
         if self.task_s is None:
             return None
         return self.task_s * max(self.replicates - self.finished - self.failed, 0) / self.workers
@@ -90,7 +90,7 @@ class SweepResult:
 
     @cached_property
     def terms(self) -> Terms:
-        """The privacy statements of these rows without numbers, merged over the rows. Each column of ε has the
+        """What the rows' privacy statements say besides numbers, merged over the rows. Each column of ε has the
         observer, the bases (how ε was computed), the conditions, and the plug-in, if any, behind these claims.
         """
         terms = read_terms(self.directory)

@@ -26,8 +26,8 @@ def warn(scenario: Scenario, data_dir: Path | None, *, replaceable: bool = False
     """Give a Python warning for each setting of a scenario that is probably a mistake. The warning suggests a remedy.
 
     Args:
-        scenario: the scenario. data_dir: where data files are. replaceable: whether an invalid value is ignored. The
-        points of a sweep may replace such a value.
+        scenario: the scenario. data_dir: where data files are. replaceable: whether an invalid value gives no
+        warnings, instead of an InputError. The points of a sweep may replace such a value.
     """
     try:
         lines = advice(Replicate(scenario, data_dir=data_dir))

@@ -53,7 +53,9 @@ _prepared = lru_cache(maxsize=1)(_prepare)
 
 
 def perform_parts(batch: Batch) -> list[Done]:
-    """The results of parts of a replicate. Every task is a `ShardsTask`, with an Outcome in place of a row."""
+    """The results of parts of a replicate, in the order of tasks. Every task is a `ShardsTask`, with an Outcome in
+    place of a row.
+    """
     return [attempt(task, lambda task: (_outcome(cast(ShardsTask, task)), None)) for task in batch]
 
 
@@ -102,7 +104,9 @@ class SplitShards:
 
 
 def _whole(task: Task, shares: list[Done]) -> Done:
-    """The result of a replicate from the ordered results of all shares. A failed share makes the replicate fail."""
+    """The result of a replicate from the ordered results of all shares. If shares failed, the replicate
+    fails with the error of the first of these shares.
+    """
     for share in shares:
         if share.error is not None:
             return replace(share, task=task, row=None)

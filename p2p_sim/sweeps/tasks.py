@@ -75,7 +75,7 @@ class Task:
 
 @lru_cache(maxsize=1)
 def _scenario(text: str, folder: str) -> "Scenario":
-    """The scenario in a JSON text, with files in `folder`. The last scenario is kept."""
+    """The scenario in a JSON text, with files in `folder`. A cache keeps the last scenario."""
     from p2p_sim.scenario import Scenario
 
     return Scenario.from_tree(json.loads(text), Path(folder))
@@ -147,7 +147,7 @@ def failed(task: Task, fault: BaseException, wall_s: float) -> Done:
 def sent(result: Done) -> Done:
     """The result in a form that can be sent to another process. The traceback of an exception becomes a note.
 
-    If a plug-in raised the exception, the message names the plug-in.
+    A result without an exception stays unchanged. If a plug-in raised the exception, the message names the plug-in.
     """
     fault = result.fault
     if fault is None:

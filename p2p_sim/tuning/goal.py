@@ -74,7 +74,10 @@ class Goal:
         return math.fsum(replicate.score for replicate in replicates) / len(replicates)
 
     def loss(self, replicates: Sequence[Measured]) -> float:
-        """The number that a search minimises: the largest ε or the mean score. A score such as accuracy is negated."""
+        """The number that a search minimises: the mean score or, if the least ε is searched, the largest ε.
+
+        A score of which more is better, such as accuracy, is negated. An ε above 1e6 becomes 1e6.
+        """
         if self.accuracy is not None:
             return min(max(replicate.epsilon for replicate in replicates), LARGEST_VIOLATION)
         return -self.score(replicates) if SCORES[self.column] else self.score(replicates)
@@ -82,7 +85,8 @@ class Goal:
     def violation(self, replicates: Sequence[Measured]) -> float:
         """The distance of a setting from the goal's condition. A value of 0 or less meets the condition.
 
-        The ε of a setting is the largest ε over replicates, never an average.
+        The distance is the excess of ε over its limit or, if the least ε is searched, the accuracy that is missing. A
+        distance above 1e6 becomes 1e6. The ε of a setting is the largest ε over replicates, never an average.
         """
         if self.accuracy is not None:
             excess = self.accuracy - self.score(replicates)

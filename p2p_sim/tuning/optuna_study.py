@@ -187,7 +187,10 @@ def _journal(path: Path) -> "BaseStorage":
 
 
 def _distribution(dimension: Dimension) -> "BaseDistribution":
-    """The distribution from which Optuna draws a dimension; for a list of numbers, an index of the sorted list."""
+    """The distribution from which Optuna draws a dimension.
+
+    For a list of numbers, an index of the sorted list is drawn. For any other list, one of its values is drawn.
+    """
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     values, low, high = dimension.values, dimension.low, dimension.high
@@ -206,7 +209,10 @@ def _ordered(dimension: Dimension) -> bool:
 
 
 def _value(dimension: Dimension, drawn: Any) -> Any:
-    """A dimension's value for a draw of Optuna. A continuous value is rounded to the six digits that tables show."""
+    """A dimension's value for a draw of Optuna. A continuous value is rounded to the six digits that tables show.
+
+    drawn: a draw from `_distribution`; for a list of numbers, an index of the sorted list.
+    """
     if dimension.values:
         return sorted(dimension.values)[drawn] if _ordered(dimension) else drawn
     return drawn if dimension.whole else min(max(float(f"{drawn:.6g}"), dimension.low), dimension.high)

@@ -60,7 +60,10 @@ class PrivateSearchPlan:
         return tuple(scenario.replace(**{TARGET: self.run_epsilon}) for scenario in self.candidates)
 
     def runs(self, seed: int, replicate: int = 0) -> list[int]:
-        """For each run, the index of a random candidate. The number of runs is drawn from `law`."""
+        """For each run, the index of a random candidate. The number of runs is drawn from `law`.
+
+        `seed` and `replicate` decide all random numbers: equal pairs give equal runs.
+        """
         rng = np.random.default_rng([seed, replicate, 0x5E1EC7])
         return [int(index) for index in rng.integers(len(self.candidates), size=self.law.draw(rng))]
 

@@ -184,8 +184,9 @@ def _figures(tuning: Tuning, runs: TrialRuns, trial: Trial) -> Measured | None:
 
 
 def _missed(tuning: Tuning, runs: TrialRuns, ended: list[Trial]) -> str:
-    """An error's message if no trial meets the goal, without leading dashes. The message states the goal, the nearest ε
-    or accuracy, and the settings that reach it. At least one trial in `ended` has results.
+    """An error's message if no trial meets the goal, such as "epsilon 1: none of 8 trials meets it; the nearest is
+    ...". The message states the goal, the nearest ε or accuracy, and the settings of that trial. At least one trial in
+    `ended` has results.
     """
     goal, close = tuning.goal, [*best(ended), *nearest(ended)][0]
     rows = runs.rows(close, range(tuning.searched + tuning.base.replicates))

@@ -39,7 +39,8 @@ class BestSetting:
 def trials_table(
     trials: Sequence[Trial], measured: Mapping[int, Measured | None], goal: Goal, look: str
 ) -> pd.DataFrame:
-    """A table with a row for each trial.
+    """A table with a row for each trial. The columns are trial (its number), state, replicates, the searched keys, the
+    score (named as in `goal`), epsilon_upper, meets_goal and look.
 
     Args:
         trials: the trials. measured: by trial number, the mean score and the largest ε over replicates; None if the
@@ -71,8 +72,9 @@ def write_outcome(
     measured: Mapping[int, Measured | None],
     best: BestSetting | None,
 ) -> list[Path]:
-    """Write the trials as two tables and a figure. If a setting meets the goal, also write the scenario with this
-    setting. Return the files.
+    """Write the trials as two tables, trials.csv and trials.parquet, and a figure, tune.png. If a setting meets the
+    goal, also write found.toml, the scenario with this setting. Otherwise an old found.toml is removed. Return the
+    files.
 
     Args:
         directory: the results directory. tuning: the search. trials: the trials of the search. measured: by trial

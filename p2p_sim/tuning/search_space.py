@@ -137,7 +137,10 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _dimension(where: str, table: str, key: str, value: Any) -> Dimension:
-    """The dimension of a key in one table of a search file. `where` is the beginning of an error message."""
+    """The dimension of a key in one table ("range", "log" or "values") of a search file.
+
+    `value`: as in the file, [low, high] or a list of values. An InputError, which begins with `where`, refuses others.
+    """
     text = json.dumps(value)
     if not isinstance(value, list):
         raise InputError(f"{where} = {text}: must be a list")
@@ -152,7 +155,11 @@ def _dimension(where: str, table: str, key: str, value: Any) -> Dimension:
 
 
 def _ranged(where: str, key: str, ends: Sequence[float], log: bool) -> Dimension:
-    """A dimension with two finite ends. If both ends are of type int, all values are whole numbers."""
+    """A dimension with two finite ends, `low` below `high`. If both ends are of type int, all values are whole numbers.
+
+    log: whether the scale is logarithmic; `low` is then above 0. An InputError, which begins with `where`, refuses
+    other ends.
+    """
     low, high = ends
     if not low < high or (log and low <= 0) or not math.isfinite(high - low):
         raise InputError(f"{where} = {json.dumps(ends)}: low must be below high{', and above 0' if log else ''}")
@@ -166,7 +173,9 @@ def noise_key(scenario: Scenario) -> str | None:
 
 
 def calibrated(scenario: Scenario, epsilon: float) -> Scenario | None:
-    """The scenario with noise for a target ε. None if the mechanism or the network does not allow a target."""
+    """The scenario with the key `mechanism.target_epsilon`, which sets the noise. None if the mechanism or the network
+    does not allow a target.
+    """
     if "target_epsilon" not in type(scenario.mechanism).model_fields:
         return None
     try:

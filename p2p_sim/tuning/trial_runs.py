@@ -165,7 +165,7 @@ class TrialRuns:
         return {number: self._measured(point, rung) for number, point in points.items()}
 
     def rows(self, trial: Trial, replicates: range) -> list[Row]:
-        """The rows on disk of some replicates of a trial."""
+        """The rows on disk of some replicates of a trial, in the order of indices. Missing rows are left out."""
         point = self._point(trial)
         rows = [] if point is None else [self._rows.get((point.point, index)) for index in replicates]
         return [row for row in rows if row is not None]

@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ import pytest
 from scipy.stats import chi2
 
 import p2p_sim
+from p2p_sim import extend
 from p2p_sim.audit.small_exchange_attack import audit
 from p2p_sim.base import plugins
 from p2p_sim.base.errors import InputError
@@ -310,6 +312,21 @@ class ExtraConfig(UnevenResponseConfig):
     columns = (extend.Column("num_users", "a column that is taken"),)
     num_users: int = 3
 """
+
+
+def test_an_overlay_may_number_its_nodes_by_small_integers():
+    class Everybody(extend.GraphOverlay):
+        kind: Literal["everybody"] = "everybody"
+
+        def expected_degree(self, size):
+            return size - 1.0
+
+        def graph(self, size, seed):
+            return np.stack(np.triu_indices(size, 1), axis=1).astype(np.int8)
+
+    edges = Everybody()._checked(Everybody().graph(100, 1), 100)
+    assert edges.dtype == np.int64
+    assert len(edges) == 4950
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,8 @@ def _table(comparison: Comparison) -> Table:
 
 
 def _line(difference: Difference, comparison: Comparison) -> tuple[str, ...]:
-    """The cells of the table's line for one difference. A difference of two ε has no interval, because an ε is never
-    averaged.
+    """The cells of the table's line for one difference, in the order of the table's columns. A difference of two ε
+    has no interval, because an ε is never averaged.
     """
     between = difference.difference
     form = number
@@ -125,7 +125,8 @@ def _figures(difference: Difference) -> dict[str, Any]:
 
 
 def interval_cells(mean: Mean, scale: float) -> tuple[str, str]:
-    """Two cells: a mean difference and its interval. A number that differs from 0 only by rounding is shown as 0.
+    """Two cells: a mean difference and its interval. A number of at most 1e-12 times `scale` is shown as 0.
+    Such a number comes from rounding. Without a finite interval, the second cell is "no interval".
 
     mean: the difference with its interval. scale: the larger absolute value of the two compared numbers.
     """

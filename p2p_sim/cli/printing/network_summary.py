@@ -25,8 +25,9 @@ def network_output(record: dict[str, Any], figures: Sequence[Path], statement: P
 
 
 def oddities(record: Mapping[str, Any]) -> dict[str, str]:
-    """The counts in a record that show something unusual about the overlay (the graph of who may ask whom). Counts of 0
-    are left out. Each count is a text under its name in the record.
+    """The counts in a record that show something unusual about the overlay (the graph of who may ask whom). The
+    names are "isolated_users", "disconnected_clusters" and "dropped_edges". Each count is a text under its name. Counts
+    of 0 are left out.
     """
     return {column: f"{record[column]:,}" for column in ODDITIES if record[column]}
 

@@ -311,7 +311,9 @@ def _computed(rows: Any, terms: Terms) -> list[Line]:
 
 
 def meaning(rows: Any) -> str:
-    """A sentence that explains the learner's ε by probabilities. rows: a run's results, a row for each replicate."""
+    """A sentence that explains the learner's ε by probabilities. If ε is infinite or unknown, the sentence says that
+    nothing is protected. rows: a run's results, a row for each replicate.
+    """
     first, learner = rows.iloc[0], _finite(worst_epsilons(rows)["epsilon_upper"])
     protected, exchange = PROTECTED[first["adjacency"]], first["mechanism_kind"] == "label_exchange"
     if math.isinf(learner):

@@ -68,7 +68,7 @@ def _rest(state: Progress) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A duration as text, such as "8 s", "12 min" or "3.5 h"."""
+    """A duration as text, such as "8 s", "12 min" or "3.5 h". Minutes begin at 100 s, and hours at 100 min."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

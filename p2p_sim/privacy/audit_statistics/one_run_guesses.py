@@ -119,6 +119,7 @@ def log_factors(epsilon: float, delta: float, stake: float) -> NDArray[np.float6
 
 def delta_lower(guesses: Guesses, epsilon: float, stake: float | None, error: float) -> float:
     """Lower bound of the mechanism's δ(ε) that guesses prove; the bound is too high with probability at most `error`.
+    The bound is 0 if the guesses prove nothing.
 
     Args:
         guesses: how many were right and wrong, by a guessing rule that was fixed beforehand. epsilon: ε, at least 0.
@@ -137,7 +138,7 @@ def delta_lower(guesses: Guesses, epsilon: float, stake: float | None, error: fl
 
 def epsilon_lower(guesses: Guesses, delta: float, stake: float, error: float) -> float:
     """Lower bound of the mechanism's ε at δ that guesses prove; the bound is too high with probability at most `error`.
-    Every smaller ε is refuted.
+    Every smaller ε is refuted. The bound is 0 if the guesses prove nothing.
 
     Args:
         guesses: how many were right and wrong, by a rule that was fixed before the run. delta: δ in [0, 1). stake: λ in
@@ -151,7 +152,8 @@ def epsilon_lower(guesses: Guesses, delta: float, stake: float, error: float) ->
 def best_stake(right: float, wrong: float, trials: int, error: float, epsilon: float) -> float:
     """The stake λ for `delta_lower` that should prove the largest lower bound of δ(ε).
 
-    It maximises the expectation of `Guesses.log_e` at the largest δ that should be refused (Kelly's stake).
+    The stake maximises the expectation of `Guesses.log_e` at the largest δ that should be refused (Kelly's stake). The
+    result is positive even if no bound above 0 can be expected.
 
     Args:
         right, wrong: expected probabilities of a right and of a wrong guess. trials: number of targets. error:
@@ -170,7 +172,7 @@ class EpsilonStake(NamedTuple):
 
 
 def best_epsilon_stake(right: float, wrong: float, trials: int, error: float, delta: float) -> EpsilonStake:
-    """The stake λ that should prove the largest lower bound of ε at `delta`, with this bound.
+    """The stake λ > 0 that should prove the largest lower bound of ε at `delta`, with this bound, from 0 to 50.
 
     Args:
         right, wrong: expected probabilities of a right and of a wrong guess. trials: number of targets. error:
@@ -193,6 +195,8 @@ class Growth(NamedTuple):
 
 def _growth(right: float, wrong: float, epsilon: float, delta: float) -> Growth:
     """The best stake λ against the claim (ε, δ), and the expected growth of ln E for one target (see `Guesses.log_e`).
+
+    If no stake gains, the stake is 1e-12.
 
     Args:
         right, wrong: probabilities of a right and of a wrong guess; otherwise there is no guess. epsilon, delta: the

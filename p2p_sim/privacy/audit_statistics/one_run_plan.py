@@ -131,7 +131,7 @@ class OneRunPlan:
     stake: float
 
     def bounds(self, guesses: Sequence[Guesses]) -> ProvedBounds:
-        """Lower bounds that the guesses prove: a bound of δ(ε) for each tested ε, and a bound of ε at the tested δ.
+        """Lower bounds that the guesses prove: a bound of δ(ε) for each tested ε, ascending, and one of ε at `delta`.
 
         guesses: numbers of right and wrong guesses for each rule of `events`, in order.
         """

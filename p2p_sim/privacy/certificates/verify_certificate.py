@@ -148,14 +148,14 @@ class Proof:
     def divergence(self, p: list[int], q: list[int]) -> int:
         """An upper bound of Σ max(0, keep P - lose Q) over all outcomes, in units of 2^(-2 bits).
 
-        This sum is δ(ε) if P and Q are the laws of the outcomes for the target's two noisy labels. p, q: lower bounds
-        of P and Q in units of 2^-bits. What p lacks to the sum 1 is added, times keep.
+        keep is 1-α-αe^ε, and lose is (1-α)e^ε-α. The sum is δ(ε) if P and Q are the outcomes' laws for the target's two
+        noisy labels. p, q: lower bounds of P, Q in units of 2^-bits. What p lacks to the sum 1 is added, times keep.
         """
         gains = sum(max(0, self.keep * x - self.lose * y) for x, y in zip(p, q, strict=True))
         return gains + self.keep * (self.unit - sum(p))
 
     def noisy_ones(self, ones: int, zeros: int) -> Law:
-        """The law of X, the number of noisy ones among other users; `ones` of these users hold label 1, `zeros` 0."""
+        """The law, rounded down, of X, the noisy ones among `ones` users with label 1 and `zeros` with label 0."""
         (first, up), (second, down) = self.binomial(ones, 1 - self.alpha), self.binomial(zeros, self.alpha)
         self.spend(len(up) * len(down))
         both = [0] * (len(up) + len(down))
@@ -384,7 +384,7 @@ def read(path: str) -> Any:
 
 
 def main(arguments: list[str]) -> int:
-    """Verify the file that the arguments name and print what is proved; returns the exit status: 0, 1 or 2."""
+    """Verify the named file and print what is proved; returns 0 if proved, 1 if refused, 2 if no file is readable."""
     if len(arguments) != 1 or arguments[0].startswith("-"):
         print("usage: python verify_certificate.py FILE", file=sys.stderr)
         return 2

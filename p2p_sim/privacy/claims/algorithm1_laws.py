@@ -19,7 +19,7 @@ def laplace_nodes(classes: int, scale: float, count: int) -> Floats:
 
 
 def shares(labels: tuple[int, ...], classes: int) -> Floats:
-    """The share of each class among a cluster's labels, (K,)."""
+    """The share of each class among a cluster's labels, (K,). Labels are numbers from 0 to K-1."""
     return np.bincount(labels, minlength=classes) / len(labels)
 
 
@@ -28,10 +28,12 @@ def noisy_label_law(
 ) -> Floats:
     """The probability (K^n,) of each vector of noisy labels of a cluster's n users, averaged over the noise.
 
+    The vectors are in lexicographic order: the last user's label varies fastest.
+
     Args:
         labels: the users' true labels. classes: K. noise: (M, K) equally likely vectors, added to the label shares.
-        threshold: τ; noisy shares are clipped to at least τ. resampling_prob: λ. With probability λ a user's noisy
-        label is drawn from the noisy shares.
+        threshold: τ; noisy shares are clipped to [τ, 1] and then changed to sum to 1. resampling_prob: λ. With
+        probability λ a user's noisy label is drawn from the noisy shares.
     """
     q = released_distribution(shares(labels, classes), noise, threshold)
     law = np.ones((len(q), 1))

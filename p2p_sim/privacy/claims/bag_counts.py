@@ -16,8 +16,10 @@ _SPAN = 6
 
 
 def neighbours(size: int, classes: int) -> Iterator[list[Counts]]:
-    """Yields pairs of class counts that a bag releases: before and after one user's label changes. All possible labels
-    of the bag's users occur. For two classes, only the count of class 1 is released.
+    """Yields lists [before, after]: the class counts that a bag releases before and after one user's label changes.
+
+    All possible labels of the bag's users occur, and each change in both directions. For two classes, only the count
+    of class 1 is released.
     """
     for others in itertools.combinations_with_replacement(range(classes), size - 1):
         for pair in itertools.permutations(range(classes), 2):

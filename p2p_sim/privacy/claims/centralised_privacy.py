@@ -52,9 +52,9 @@ def corner_event(labels: tuple[int, ...], classes: int, *, scale: float, thresho
     0. Label 0 then has 1 - (K-1)τ.
 
     Args:
-        labels: labels of the cluster's users; the first is user 1's, and equals `own`. classes: K. scale: σ, above 0;
-        the noise on label counts is Laplace of this scale. threshold: τ in (0, 1/K). resampling_prob: λ. With
-        probability λ a user's noisy label is drawn from the noisy distribution. Otherwise it is her true label.
+        labels: labels of the cluster's users, user 1's first. classes: K. scale: σ, above 0; the noise on label counts
+        is Laplace of this scale. threshold: τ in (0, 1/K). resampling_prob: λ. With probability λ a user's noisy label
+        is drawn from the noisy distribution. Otherwise it is her true label. own: user 1's label again.
     """
     share, top = shares(labels, classes), 1.0 - (classes - 1) * threshold
     distances = [top - float(share[0]), *(share[1:] - threshold).tolist()]
@@ -66,7 +66,8 @@ def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[Cl
     """Cases of Theorem 1. Each compares a claimed ε with the log-ratio of an event's probabilities under two
     neighbours.
 
-    The log-ratios are lower bounds of the true ε. So a case can refute the claim, but no case can prove it.
+    The module's text defines the two events, the corner event and the edge event. The log-ratios are lower bounds of
+    the true ε. So a case can refute the claim, but no case can prove it.
 
     Args:
         bound: the claimed ε as a function of σ, λ and τ.

@@ -74,7 +74,8 @@ def modified_risk(
 
     A point x takes two equally likely values. With probability λ a noisy label is drawn from the noisy label shares q̃.
     Otherwise it is the true label. The modified loss at a noisy label y is (ℓ(h, x, y) - β Σ_z q̃(z) ℓ(h, x, z))/(1-β).
-    If β = λ, the modified loss undoes this noise on average.
+    If β = λ, the modified loss undoes this noise on average. The result has three values: the mean modified loss
+    (`risk`), the mean L1 distance of q̃ from the true shares (`distortion`), and the largest absolute modified loss.
 
     Args:
         n: users, all in one cluster. positive: p(1|x) of each point. loss: (2, 2) the loss ℓ(h, x, y), by x and y.

@@ -40,6 +40,7 @@ def at_most(claimed: float, true: float, upper: float | None = None, size: float
     """One case of the claim that a quantity is at most `claimed`.
 
     The claim holds in this case if `claimed` is at least `upper`. The claim is refuted if `claimed` is below `true`.
+    In between, the case is undecided.
 
     Args:
         true: a value that some example attains, so a lower bound of the quantity. upper: a certified upper bound of the
@@ -107,7 +108,7 @@ class Claim:
     belief: bool = False
 
     def check(self) -> Verdict:
-        """Evaluate every case and return the verdict.
+        """Evaluate every case and return the verdict: whether the claim holds, the slack, any counter-example.
 
         Raises:
             ArithmeticError: there is no case; or no case refutes the claim, but some case is undecided.

@@ -134,7 +134,7 @@ def table1_exact_cases(constant: float = 4.0) -> Iterator[ClaimCase]:
 
 
 def peer_law(n: int, alpha: float, label: int) -> Law:
-    """The view of a user who asks one of n users: the probability of each pair (asked user, this user's noisy label).
+    """The view of a user who asks one of n users, as a dict {(asked user, this user's noisy label): probability}.
 
     All n users are equally likely to be asked. The target is user 0 and holds `label`. All others hold label 0.
 
@@ -148,7 +148,7 @@ def peer_law(n: int, alpha: float, label: int) -> Law:
 
 
 def silent_law(theta: float, alpha: float, label: int) -> Law:
-    """What the learner sees of the target if users submit their own noisy labels: the probability of each pair.
+    """What the learner sees of the target if users submit their own noisy labels, as a dict {pair: probability}.
 
     A target who submits gives the pair (1, noisy label). A target who does not submit gives the pair (0, 0).
 

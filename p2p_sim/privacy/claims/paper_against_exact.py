@@ -47,7 +47,8 @@ def bounds_table(
 ) -> list[BoundsRow]:
     """A table of bounds of the learner's ε at δ = 1/n², with a row for each sampling rate and cluster size n.
 
-    `BoundsRow` explains the bounds. The defaults take about 10 s.
+    The rows of the first rate come first, in the order of `sizes`. `BoundsRow` explains the bounds. The defaults take
+    about 10 s.
 
     Args:
         sizes: cluster sizes n. rates: sampling rates θ. flip_prob: α, by default 0.1.

@@ -149,7 +149,8 @@ def _knowledge(n: int, alpha: float, members: int, ones: int) -> Knowledge:
     """All cases of what c `members` may learn by asking other users, with probabilities, if no member asked the target.
 
     A case has three numbers. Two are the numbers of users with label 0, and with label 1, whose noisy label the members
-    know. The third says how many of the known noisy labels are 1.
+    know. The third says how many of the known noisy labels are 1. `worlds` of the result describes each case by an
+    `OtherUsers`, and `weights` has the probabilities.
 
     Args:
         n: cluster size. alpha: α. ones: how many of the n-c-1 users who are neither members nor the target hold label

@@ -128,9 +128,8 @@ class _Target:
         """Whether a second proof bounds the second direction by δ at α: views that are likelier under the target's
         label 0.
 
-        If few other users hold label 1, such a view takes more submissions than arrive, except with a small
-        probability. If many hold label 1, the random choice of peers hides the target. The fraction c separates the two
-        cases.
+        If few other users hold label 1, such a view has more submissions than usually arrive, so its probability is
+        small. If many hold label 1, the random choice of peers hides the target. The fraction c separates both cases.
 
         Let r = αe^-ε, Λ = ln(1/δ) + ε, Γ = (θ+ε) ln(1 + ε/θ) - ε and K(J) = J(1 - J/n)Γ. Let c = 2Λ/(nΓ) and x = (1 - c
         - r - 1/n)ε. The condition (S) of `docs/theorem.md` has three parts, which must all hold:

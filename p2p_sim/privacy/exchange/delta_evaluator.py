@@ -76,9 +76,9 @@ class Sources:
     def variances(self, ones: int) -> Variances:
         """An estimate of the variance that hides the target's label if m = `ones` other users hold label 1.
 
-        The estimate only guides searches. p(1-p) S/t comes from the random choice of peers, and α(1-α) from the flips.
-        Here t is the expected number of submissions, and p = α + (1-2α) m/S. In the Gaussian limit ε is approximately
-        √(2 ln(1/δ)) / √V, where V is S times the sum of the two values.
+        The estimate only guides searches. `drawn` = p(1-p) S/t comes from the random choice of peers, and `flipped` =
+        α(1-α) from the flips. Here t is the expected number of submissions, and p = α + (1-2α) m/S. In the Gaussian
+        limit ε is approximately √(2 ln(1/δ)) / √V, where V is S times the sum of `drawn` and `flipped`.
         """
         p = self.flip_prob + (1.0 - 2.0 * self.flip_prob) * min(1.0, ones / self.sources)
         drawn = max(p * (1.0 - p), 1e-300) / (self.trials * self.rate / self.sources)

@@ -149,6 +149,7 @@ def _noisy_counts(others: int, flipped: float, up: int, down: int) -> CountPairs
     """The joint law of N and N': how many of the other users' noisy labels are x, and how many are x'.
 
     All others hold a third class. Each noisy label is x with probability `flipped`, and x' with the same probability.
+    The result lists pairs (N, N') with probabilities. `missing` bounds the probability of all pairs that are left out.
 
     Args:
         others: number of other users. up, down: if `up` is 0, N counts as 0; if `down` is 0, N' counts as 0.

@@ -136,12 +136,16 @@ class LabelExchange(OneCluster):
     def privacy_loss_pmfs(self, ones: int) -> ViewLaws:
         """The two laws of what the learner sees in one data set, for the target's label 0 and for her label 1.
 
-        These laws determine δ(ε) of this data set. From the logarithms of the probabilities, the library dp-accounting
-        can make a privacy loss distribution. Then state both directions, as δ may differ between the directions. The
-        library's default `symmetric=True` looks at one direction only.
+        A law is a dict {(t, k): probability}, for t submissions with k ones. The two laws determine δ(ε) of this data
+        set. From the logarithms of the probabilities, the library dp-accounting can make a privacy loss distribution.
+        Then state both directions, as δ may differ between the directions. The library's default `symmetric=True` looks
+        at one direction only.
 
         Args:
             ones: m, how many of the other n-1 users hold label 1.
+
+        Raises:
+            ValueError: m is outside 0..n-1, or there may be more than 512 submissions.
         """
         n, alpha, trials = self.cluster_size, self.flip_prob, self.rounds * self.cluster_size
         if not 0 <= ones <= n - 1:

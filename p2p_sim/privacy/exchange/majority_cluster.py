@@ -236,8 +236,8 @@ class MajorityCluster(MajoritySources):
         return max(looks, key=lambda ones: exact.at(ones, epsilon * (1.0 - 1e-6)).upper)
 
     def _cover(self, log_delta: float, holds: Callable[[DataSetBlock], bool], share: float) -> bool:
-        """Whether all data sets are certified, block by block. False: a block fails, and no smaller block is to be
-        tried.
+        """Whether `holds` certifies all data sets, m = 0 to `_half`, block by block. False: a block fails, and no
+        smaller block is to be tried.
 
         A block is a range of m that one evaluation of δ certifies, as the learner is told some noisy labels. If more
         labels are told, the range is longer and δ is larger.

@@ -98,8 +98,8 @@ class CoverPlan:
         upper bound of δ. So it may fail where the other proposal succeeds.
 
         Args:
-            first: smallest m that is not certified yet. trust: in (0, 1], a factor on the safe side for the estimated
-            b.
+            first: smallest m that is not certified yet; m others hold label 1. trust: in (0, 1], a factor of the
+            estimate `revealable`. With a smaller factor fewer labels are told.
         """
         exchange, least, half = self.exchange, self.least, (self.exchange.sources - 1) // 2
         # reveal b bits: if the estimate is right, the δ of m at S - b sources is below the target. If t has a single

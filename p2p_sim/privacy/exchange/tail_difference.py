@@ -192,8 +192,8 @@ class CutOffViews:
     def _tails(self, t: int, least: int, upper: bool) -> TailPair:
         """Probabilities of at least `least` ones (if `upper`) or zeros (if not) among t submissions.
 
-        Field a is the probability if the target's noisy label is 0, and b if it is 1. Both are averages over X. Field
-        off bounds the absolute error by interpolation.
+        Field a is the probability if the target's noisy label is 0, and b if it is 1. Both are averages over X, the
+        number of other users with the noisy label 1. Field off bounds the absolute error by interpolation.
         """
         if not 0 < least <= t:
             certain = float(least <= 0)

@@ -273,7 +273,7 @@ class FetchDistribution(FlippedLabels):
 
     @cached_property
     def _tails(self) -> Tails:
-        """Bounds of Pr[p_i < τ] for each user i, at τ from 0.05 α to 0.95 α in steps of 0.025 α.
+        """An object that bounds Pr[p_i < τ] for given users i, at τ from 0.05 α to 0.95 α in steps of 0.025 α.
 
         If the target's noisy label is 0, p_i is the probability that i's submission is 1, given all other noisy labels.
         The learner may know labels that coalition members fetched, but it is unknown which. So the labels with the

@@ -125,9 +125,9 @@ class DenseTable:
         """Ascending ranges that together cover |C| = 0..N/2, the numbers of noisy labels that the proof reveals to be
         1.
 
-        All numbers from `least` to `most` share one bound: further labels are revealed until `hidden` labels stay
-        hidden. The `revealed` labels that coalition members fetched may all be 1, so they are added to each `most`. The
-        list is empty if no label would stay hidden.
+        All numbers from a range's `least` to its `most` share one bound: further labels are revealed until `hidden`
+        labels stay hidden. The `revealed` labels that coalition members fetched may all be 1, so they are added to each
+        `most`. The list is empty if no label would stay hidden.
         """
         half, ends = self.others // 2, [0]
         if self.others <= half + self.revealed:
@@ -140,9 +140,10 @@ class DenseTable:
     def strays(self, exponent: float) -> float:
         """What all strays add to the divergence HS_r: 2e^-L Σ_i θ_i max_j W_ij, L = `exponent`; 0 if rows are even.
 
-        A row is even if its fetch probabilities are all equal. User i is a stray if p_i lies outside the band, with
-        probability at most 2e^-L. Her submission is 1 with one of three probabilities: p_i under Q0; under Q1
-        p_i + W_iv, or p_i + W_iv - W_iJ if J's bit was moved. These three values differ by at most max_j W_ij. With
+        Q0 and Q1 are the laws of what is seen if the noisy label of the target v is 0, and if it is 1. A row is even if
+        its fetch probabilities are all equal. User i is a stray if p_i lies outside the band, with probability at most
+        2e^-L. Her submission is 1 with one of three probabilities: p_i under Q0; under Q1 p_i + W_iv, or
+        p_i + W_iv - W_iJ if user J's label 0 is shown as 1. These three values differ by at most max_j W_ij. With
         probability max_j W_ij, a stray's submission counts as showing v's noisy label. Otherwise it shows the same in
         all three cases. HS_r grows by the probability that the label is shown, under the first law of HS_r and without
         a factor r. The bound is the same under both laws. If v's noisy label is 1, each set of x users shown with ones

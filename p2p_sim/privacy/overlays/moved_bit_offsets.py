@@ -190,7 +190,8 @@ class Offsets:
     def bins(self, limit: float) -> OffsetBins:
         """The sizes |u_ij| of all offsets, sorted into a few bins.
 
-        Sizes up to `limit` and larger sizes have separate bins, because large offsets get wider side slots.
+        Sizes up to `limit` and larger sizes have separate bins, because large offsets get wider side slots. For each
+        column, sign and bin, the result counts the offsets above the bin's start, those of later bins included.
         """
         parts = []
         for inside, bins in ((self.sizes <= limit, _BINS[0]), (self.sizes > limit, _BINS[1])):

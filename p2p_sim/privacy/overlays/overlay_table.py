@@ -34,7 +34,10 @@ MOST_FETCHERS = 64
 def remembered(
     method: Callable[Concatenate[Owner, Arguments], Result],
 ) -> Callable[Concatenate[Owner, Arguments], Result]:
-    """A decorator that stores a method's results in the object, and returns the stored result for equal arguments."""
+    """A decorator that stores a method's results in the object, and returns the stored result for equal arguments.
+
+    The arguments must be hashable.
+    """
 
     @wraps(method)
     def called(owner: Owner, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -111,12 +114,18 @@ class OverlayTable:
         return self.draws * int((np.diff(self.rows.indptr)[self.members] > 0).sum())
 
     def fetchers(self, target: int) -> TargetFetchers:
-        """The users who may fetch a target's label, (F,), and their weights, (F,)."""
+        """The users who may fetch a target's label, (F,), and their weights, (F,): the probabilities of fetching it.
+
+        Users who never submit are included.
+        """
         part = slice(self.columns.indptr[target], self.columns.indptr[target + 1])
         return TargetFetchers(self.columns.indices[part], self.columns.data[part])
 
     def hidden_weights(self, user: int) -> Floats:
-        """The probabilities with which a user fetches from users with hidden noisy labels, in any order."""
+        """The positive probabilities with which a user fetches from users whose noisy labels are hidden, in any order.
+
+        A user's noisy label is hidden unless she is `revealed`.
+        """
         part = slice(self.rows.indptr[user], self.rows.indptr[user + 1])
         return np.asarray(self.rows.data[part][~self.revealed[self.rows.indices[part]]])
 

@@ -141,21 +141,27 @@ class UniformSources(FlippedLabels):
     def _setting(self) -> ClusterExchange:
         """The exchange that remains when all noisy labels are revealed that the learner or a member knows or may know.
 
-        The cluster then has H = S - known - c (1 + R) users, at least 1. The term c (1 + R) is for the members and the
-        labels that they may have fetched. Revealing a label never lowers δ. Each of the t submissions carries one of
-        the H users' labels with probability H/S.
+        The cluster then has H = S - known - c (1 + R) users, at least 1. S is `sources`, c `members` and R `draws`. The
+        term c (1 + R) is for the members and the labels that they may have fetched. Revealing a label never lowers δ.
+        Each of the t submissions carries one of the H users' labels with probability H/S.
         """
         hidden = max(1, self.sources - self.known - self.members * (1 + self.draws))
         return ClusterExchange(hidden, self.flip_prob, self.submissions, share_of(1.0, hidden, self.sources, up=True))
 
     @property
     def _met(self) -> float:
-        """The probability 1 - (1 - 1/S)^(c R) that some member got the target's noisy label."""
+        """The probability 1 - (1 - 1/S)^(c R) that some member got the target's noisy label.
+
+        S is `sources`, c `members` and R `draws`.
+        """
         return some(1.0 / self.sources, self.members * self.draws)
 
     @property
     def _exposure(self) -> float:
-        """The probability 1 - (1 - 1/S)^t that at least one submission is the target's noisy label, rounded up."""
+        """The probability 1 - (1 - 1/S)^t that at least one submission is the target's noisy label, rounded up.
+
+        S is `sources`, and t `submissions`.
+        """
         return some(1.0 / self.sources, self.submissions) * (1.0 + 2.0**-48)
 
 

@@ -18,7 +18,8 @@ unchanged under both laws. A split only spreads the ratio. So no divergence fall
 Rounding: a band narrower than `_SAME` = 1e-13 counts as a single value p; wider bands are widened by `_WIDER`. So an
 outcome's probability q has an error of at most 1e-13. Outcomes of probability at most `_RARE` = 1e-5 count as showing
 which of the two laws holds. For all other outcomes the error is at most 1e-8 of q. Let m be how many users of a group
-show an outcome. A law's relative error is then about 1e-13 Σ (m - E m)/q, a sum over all outcomes of all groups.
+show an outcome of probability q, and E m the mean of m. A law's relative error is then about 1e-13 Σ (m - E m)/q. The
+sum is over all outcomes of all groups.
 Consider the outcomes with q near 1e-5. The total number of users who show these outcomes is at most about 64 above its
 mean. By Bernstein's inequality this holds except with probability e^-64 (-64 is `LOG_TAIL`). Apart from this exception
 the error is below `SLACK`.
@@ -81,7 +82,7 @@ class Shift:
 
     @property
     def largest_loss(self) -> float:
-        """The largest privacy loss, in absolute value, of a user with p at an end of the band.
+        """The largest absolute privacy loss of a user whose probability p of showing 1 is `low` or `high`.
 
         Only the outcome 1 at `low` and the outcome 0 at `high` matter. Outcomes with a probability of at most 1e-5
         under either law are left out. The result is 0 if no outcome is left.
@@ -93,7 +94,10 @@ class Shift:
 
     @property
     def possible(self) -> bool:
-        """Whether p and p + shift are probabilities for every p of the band."""
+        """Whether the probabilities p and p + `shift` of a 1 lie in [0, 1] for every p in [`low`, `high`].
+
+        An excess over 1 of up to 1e-13 is allowed.
+        """
         return min(self.low, self.low + self.shift) >= 0.0 and max(self.high, self.high + self.shift) <= 1.0 + _SAME
 
 
@@ -119,7 +123,8 @@ class ShiftLaw:
         """The hockey-stick divergence Σ [second law - ratio · first law]₊, rounded up, for each ratio of at least 0.
 
         It is P₂(E) - ratio · P₁(E) + lost[1]. E is the event that the likelihood ratio exceeds `ratio`. P₁ and P₂ are
-        the probabilities under the two laws. The result has the shape of `ratio`.
+        the probabilities under the two laws. The grid lacks some outcomes, with probability lost[1] under the second
+        law. The result has the shape of `ratio`.
         """
         lowered = ratio * (1.0 - _NEAR)
         first, second = self._upper[:, np.searchsorted(self.ratios, lowered, side="right")]
@@ -130,7 +135,8 @@ class ShiftLaw:
         """The hockey-stick divergence Σ [first law - ratio · second law]₊, rounded up, for each ratio of at least 0.
 
         It is P₁(E) - ratio · P₂(E) + lost[0]. E is the event that the likelihood ratio is below 1/ratio. P₁ and P₂ are
-        the probabilities under the two laws. The result has the shape of `ratio`.
+        the probabilities under the two laws. The grid lacks some outcomes, with probability lost[0] under the first
+        law. The result has the shape of `ratio`.
         """
         lowered = ratio * (1.0 - _NEAR)
         first, second = self._lower[:, np.searchsorted(self.ratios, 1.0 / np.maximum(lowered, 1e-300), side="left")]
@@ -225,11 +231,12 @@ class Outcomes(NamedTuple):
 
 
 def _outcomes(users: Shift) -> Outcomes:
-    """The probabilities of what one of the users shows.
+    """The probabilities that one of the users shows 1, 0, which law holds, or none of these, in this order.
 
-    Let d = `users.shift`. The probabilities under the two laws are rate · (low, low + d) for 1, and rate · (1-high,
-    1-high-d) for 0. The outcome 1 counts as showing which law holds if low or low + d is at most 1e-5. The outcome 0
-    counts as showing which law holds if 1-high or 1-high-d is at most 1e-5.
+    The first three are pairs of probabilities under the two laws. The last is equal under both laws. Let d =
+    `users.shift`. The probabilities under the two laws are rate · (low, low + d) for 1, and rate · (1-high, 1-high-d)
+    for 0. The outcome 1 counts as showing which law holds if low or low + d is at most 1e-5. The outcome 0 counts as
+    showing which law holds if 1-high or 1-high-d is at most 1e-5.
     """
     low, high = users.low, users.low
     if users.high - users.low > _SAME:

@@ -96,8 +96,10 @@ def neighbourhood_law(table: OverlayTable, target: int) -> SymmetricLosses:
 def _pair(law: Floats, low: float, *, rate: float, weight: float) -> Pair:
     """The pair of laws that bounds what fetcher i's sample shows of v's noisy label.
 
-    Her hidden weight is W_i(X_i). Each positive hidden weight gives one part: its probability times low = c α W_i(X_i),
-    and times high = low + c W_iv. If the hidden weight is 0, a sample of v's label counts as recognised.
+    W_iv is the probability that she fetches from v. X_i are the users assigned to her whose noisy labels stay hidden.
+    Her hidden weight W_i(X_i) is the probability that she fetches from X_i. c times a weight is the probability that
+    her sample comes from there. Each positive hidden weight gives one part: its probability times low = c α W_i(X_i),
+    and times high = low + c W_iv. If the hidden weight is 0, a sample from v shows v's noisy label itself.
 
     Args:
         law: (L,), the probabilities of hidden weights of 0, 1, ..., L-1 units. low: c α times the unit. rate: c.
@@ -144,8 +146,10 @@ def _rings(
 ) -> tuple[Floats, Floats]:
     """The probability h_k of each of K users, (K,), and a lower bound of the probability u_j of each of C cells, (C,).
 
-    User k submits a label of S_k with probability h_k. Cell j stays hidden with probability u_j. Each of the R_k labels
-    that user k fetched has clocks of its own, so u_j = Π_k (1-h_k)^(R_k W_kj/W_k(S_k)).
+    W_kj is the probability that user k fetches from cell j. S_k are the cells assigned to fetchers other than k, and
+    W_k(S_k) is the sum of their W_kj. User k submits a label of S_k with probability h_k. Cell j stays hidden with
+    probability u_j. Each of the R_k labels that user k fetched may reveal the cell. So
+    u_j = Π_k (1-h_k)^(R_k W_kj/W_k(S_k)).
 
     Args:
         users, cells, entries: (E,) each, k, j and W_kj for each j in S_k. rates, draws: (K,) each, rate_k and R_k.
@@ -164,8 +168,10 @@ def _rings(
 def _hidden_weight(fetchers: Ints, entries: Floats, hidden: Floats, count: int) -> tuple[Floats, Floats]:
     """The law of each fetcher's hidden weight W_i(X_i) for F = `count` fetchers, (F, L), and her unit of weights, (F,).
 
-    A row of the law has the probabilities of 0 to L-1 units. The unit is the weight W_ij of one cell if all her cells
-    have equal weights. Otherwise it is 1/32 of their mean weight. Weights are rounded down to multiples of the unit.
+    W_i(X_i) is the probability that fetcher i asks one of X_i, her cells that stay hidden. Her cells are the users
+    assigned to her. A row of the law has the probabilities of 0 to L-1 units. The unit is the weight W_ij of one cell
+    if all her cells have equal weights. Otherwise it is 1/32 of their mean weight. Weights are rounded down to
+    multiples of the unit.
 
     Args:
         fetchers, entries, hidden: (C,) each: for each cell j its fetcher i, the weight W_ij, and the probability that

@@ -249,7 +249,7 @@ class Levels:
         in the docstring of `Levels`.
 
         Args:
-            within: (K,), H for each level.
+            within: (K,), the divergence H = HS_ratio of the law of each level's `LevelBound`.
         """
         leaks, always, strays = np.array([bound[:3] for bound in self.bounds]).T
         # The least leak_k + H_k over all levels k.

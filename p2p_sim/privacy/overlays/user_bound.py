@@ -2,9 +2,10 @@
 
 A fetcher is a user who may fetch the target's label. Her weight w is the probability that she does. p_i is the
 probability that fetcher i submits a 1 if the target's noisy label is 0. Three-point pairs at a threshold τ, called a
-level, bound what fetchers with p_i in [τ, 1-τ-w] show (see `fetch_distribution`). p_i leaves this interval only if one
-of two sums is below τ. Both sums are over i's fetch probabilities for users other than the target: one for noisy labels
-1, one for noisy labels 0. `Tails` bounds how likely this is.
+level, bound what fetchers with p_i in [τ, 1-τ-w] show (see `fetch_distribution`). p_i depends on the noisy labels of
+users other than the target. It is outside this interval only if one of two sums is below τ. One sum is over i's fetch
+probabilities for such users with noisy label 1, the other for those with noisy label 0. `Tails` bounds how likely this
+is.
 """
 
 import math
@@ -111,6 +112,8 @@ class Tails:
     def lacking(self, users: Ints, entries: Floats) -> Floats:
         """Bounds of the probability that p_i is below each of the K levels, (F, K), for F users i.
 
+        p_i is the sum of i's fetch probabilities for users, other than the target, with noisy label 1.
+
         Args:
             users: (F,), the users i. entries: (F,), each user's fetch probability for the target, an entry of her
             `row`.
@@ -136,8 +139,8 @@ class Tails:
     def worst(self, users: Ints, count: int) -> Floats:
         """Bounds of the probability that p_i is below each of the K levels, (count, K), with equal rows.
 
-        They hold for each of the users i, and for any target. So each user's largest fetch probability is left out: it
-        may be the one for the target.
+        `lacking` explains p_i. The bounds hold for each of the users i, and for any target. So each user's largest
+        fetch probability is left out: it may be the one for the target.
 
         Args:
             users: the users, by number. count: how many copies of the bounds are returned.
@@ -146,13 +149,13 @@ class Tails:
         return np.broadcast_to(bounds.max(axis=0, initial=0.0), (count, len(self.levels)))
 
     def _even_bounds(self, user: int, entry: float) -> Floats | None:
-        """Bounds of the probability that a user's p_i is below each of the K levels, (K,), if a quick way is known.
+        """The bounds of `lacking` for one user at each of the K levels, (K,), if a quick way is known.
 
         Args:
             user: her number. entry: her fetch probability for the target, which is left out.
 
         Returns:
-            None if `without` is 0 and her other fetch probabilities differ.
+            None if her other fetch probabilities differ, and none of the largest is left out (`without` is 0).
         """
         if self.without:
             hiding = self._hiding(user)
@@ -236,8 +239,8 @@ class TargetLevels:
 
     @cached_property
     def _exposures(self) -> Floats:
-        """For each of G groups, the probability that at least one of its users submits the target's noisy label,
-        rounded up.
+        """For each of G groups of users who may ask the target: the probability, rounded up, that at least one submits
+        the target's noisy label.
         """
         with np.errstate(divide="ignore"):
             unseen = self.counts * np.log1p(-self.rates * np.minimum(self.weights, 1.0))
@@ -281,9 +284,10 @@ class TargetLevels:
         """The bound of what is seen of the target's noisy label that follows from one level τ, with index `level` in
         `SHARES`.
 
-        A fetcher is stray if her p_i lies outside [τ, 1-τ-w]. Stray fetchers count as showing the target's noisy label
-        if they submit it. All other fetchers show no more than the three-point pair. The result is None if the bound
-        would be little better than the probability that anybody submits the label, or if `tails` is None.
+        Fetcher i's submission is 1 with probability p_i if the target's noisy label is 0. w is her probability of
+        asking the target. She is stray if p_i lies outside [τ, 1-τ-w]. Stray fetchers count as showing the target's
+        noisy label if they submit it. All other fetchers show no more than the three-point pair. The result is None if
+        the bound would be little better than the probability that anybody submits the label, or if `tails` is None.
         """
         if self.tails is None:
             return None
@@ -330,8 +334,8 @@ class UserBound:
             known. If a member fetched the label, only its noise protects the user.
         ways: functions that each build a bound for the case that no member fetched her label. Each is called when first
             needed. The least bound counts.
-        levels: the bounds at the thresholds τ that the last way combines. If there is a way before it, the first way
-            may combine a few of them.
+        levels: the bounds at the thresholds τ that the last way combines. If there are several ways, the first one may
+            combine only a few of these bounds.
         precision: largest relative error of ε, which is rounded up.
     """
 
@@ -357,9 +361,12 @@ class UserBound:
     def best_levels(self, epsilon: float) -> tuple[int, ...]:
         """A few levels τ that together nearly give the bound of δ(ε) from all levels.
 
+        If there are levels, at least one bound must have been built before; `delta` builds all bounds.
+
         Returns:
-            The indices of the levels in `SHARES`, a list of shares τ/α. The result is empty in three cases. There are
-            no levels. Only one bound was built. A bound that was built between the first and the last bound is better.
+            The indices of the levels in `SHARES`, a list of shares τ/α. The result is empty if there are no levels, or
+            if the only bound that was built is positive. It is also empty if a bound between the first and the last is
+            smaller than the last.
         """
         if self.levels is None:
             return ()
@@ -371,7 +378,7 @@ class UserBound:
         return self.levels.best(ratio)
 
     def _bounds(self, epsilon: float, delta: float | None = None) -> Iterator[float]:
-        """Yield upper bounds of δ(ε). The least bound counts.
+        """Yield 1 + len(`ways`) upper bounds of δ(ε). The least bound counts.
 
         The first bound takes only the noise on her label into account. Then each function in `ways` gives a bound of
         what the submissions show. It is averaged over two cases: a coalition member fetched the noisy label, or no

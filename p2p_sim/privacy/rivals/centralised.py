@@ -122,7 +122,8 @@ class ClusterResampling(Accountant):
     def pure_epsilon(self) -> float:
         """The pure ε, rounded up: 2/σ + ln(1 + (1-λ)/(λτ)), without the term 2/σ if τ = 1/K.
 
-        The example has n, K, λ, σ, τ in this order.
+        λ is `resampling_prob`, σ is `noise_scale`, and τ is `threshold`. The example has n, K, λ, σ, τ and `released`
+        in this order.
 
         >>> round(ClusterResampling(100, 3, 0.9, 1.0, 0.1, True).pure_epsilon, 4)
         2.7472
@@ -133,18 +134,20 @@ class ClusterResampling(Accountant):
     def epsilon_paper(self) -> float:
         """The ε that Theorem 1 of the clustering paper prints: 1/σ + ln(1 + (1-λ)/(λτ)).
 
-        It is too small by 1/σ unless τ = 1/K.
+        It is too small by 1/σ unless τ = 1/K. See `pure_epsilon` for λ, σ and τ.
         """
         return (1.0 / self.noise_scale if self.noise_scale > 0.0 else math.inf) + self._label_epsilon
 
     @property
     def _uniform(self) -> bool:
-        """Whether q̃ is uniform whatever the noise: the least share τ is 1/K."""
+        """Whether q̃, the noisy distribution of labels, is uniform whatever the noise: the least share τ is 1/K."""
         return self.threshold >= 1.0 / self.num_classes
 
     @property
     def _noise_epsilon(self) -> float:
-        """The pure ε of q̃ alone: 0 if q̃ is uniform whatever the noise, otherwise 2/σ (infinite if σ = 0)."""
+        """The pure ε of q̃, the noisy distribution of labels, alone: 0 if q̃ is uniform whatever the noise, otherwise
+        2/σ (infinite if σ = 0).
+        """
         if self._uniform:
             return 0.0
         return 2.0 / self.noise_scale if self.noise_scale > 0.0 else math.inf
@@ -153,8 +156,8 @@ class ClusterResampling(Accountant):
     def _laid_open(self) -> bool:
         """Whether a label can be learned with certainty.
 
-        This is so if labels are never replaced. It is also so if q̃ is released, depends on the labels, and has no
-        noise.
+        This is so if labels are never replaced. It is also so if q̃, the noisy distribution of labels, is released,
+        depends on the labels, and has no noise.
         """
         return self.resampling_prob == 0.0 or (self.released and self.noise_scale == 0.0 and not self._uniform)
 
@@ -241,7 +244,7 @@ class ClusterResampling(Accountant):
     def _countable(self) -> bool:
         """Whether both bounds of δ(ε) are computed for the noisy labels alone, from the law of how many of them are 1.
 
-        This needs `_labels_alone`, two classes, and a computation of a few seconds at most.
+        This needs `_labels_alone`, two classes, and at most a few seconds of computation (`affordable`).
         """
         return (
             self._labels_alone
@@ -309,9 +312,10 @@ class ClusterResampling(Accountant):
     def _events(self) -> Iterator[ShareEvent]:
         """Yield events of q̃ that are e^(2/σ) times as likely under one of the target's labels as under another.
 
-        If q̃ is released, the events are the corner and, for three or more classes, the edges. They need enough users.
-        If q̃ is uniform whatever the noise, the only event is the one that always happens, with factor 1 in place of
-        e^(2/σ). Otherwise there is none.
+        q̃ is the noisy distribution of labels. If q̃ is released, the events are the corner and, for three or more
+        classes, the edges. In the corner all shares but one are τ. In an edge one share is between τ and τ + x, for
+        several widths x. These events need enough users. If q̃ is uniform whatever the noise, the only event is the one
+        that always happens, with factor 1 in place of e^(2/σ). Otherwise there is none.
         """
         n, k, tau, sigma = self.cluster_size, self.num_classes, self.threshold, self.noise_scale
         if self._uniform:  # q̃ is known, released or not

@@ -63,7 +63,7 @@ class SubmissionLaw:
         return "ones(1 - share) must be 1 - ones(share)" if odd else None
 
     def table(self, size: int) -> tuple[float, ...]:
-        """g(x/n) for x = 0..n/2 ones among n = `size` noisy labels. g is the probability of submitting a one.
+        """g(x/n) for x = 0, 1, ..., n//2 ones among n = `size` noisy labels. g is the probability of submitting a one.
 
         Values are limited to [0, 1/2]. A running maximum removes any decrease that comes from rounding.
         """

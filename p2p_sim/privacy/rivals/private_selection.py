@@ -267,7 +267,8 @@ class RunLawBands:
     def of(loss: LossLaw, runs: RunLaw) -> "RunLawBands":
         """The bands for the law of one run's privacy loss and the law of the number of runs.
 
-        Each band gets the largest weight, and the largest ratio of an outcome's weights in two neighbouring worlds.
+        The bands cover u from 0 to 1, in ascending order. Each band gets the largest weight, and the largest ratio of
+        an outcome's weights in two neighbouring worlds.
         """
         # T(u) is the largest probability in one world of an event that has probability u in the other. The corners of T
         # are sums of masses in both worlds, in the order of the likelihood ratio

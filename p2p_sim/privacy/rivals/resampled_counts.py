@@ -73,8 +73,8 @@ Views = tuple[Bracketed, Bracketed]
 def affordable(n: int, scale: float, threshold: float) -> bool:
     """Whether the bounds of δ(ε) for the noisy labels alone of two classes (`counts_delta`) take a few seconds at most.
 
-    This is so for 2 to 2,048 users, positive and finite noise, and a least share below 1/2. In addition, the product of
-    n and the number of counts of users over which the noise reaches must be at most 600,000.
+    This is so for 2 to 2,048 users, positive and finite noise, and a least share below 1/2. In addition, n times the
+    reach of the noise must be at most 600,000. The reach, in users, is the smaller of n(1-2τ) and 56σ.
 
     Args:
         n: users. scale: σ; the noise on a share has scale σ/n. threshold: τ, the least noisy share.
@@ -167,10 +167,10 @@ def _blocks(n: int, resampling_prob: float, scale: float, threshold: float) -> C
 
 @lru_cache(maxsize=8)
 def _zeros_alone(n: int, resampling_prob: float, scale: float, threshold: float, ones: int) -> Views:
-    """Bounds of the laws of the noisy labels of all users but `ones` others, who hold label 1.
+    """Bounds of the laws of the noisy labels of the target and of all others who hold label 0.
 
-    The target's labels 0 and 1 have one law each. The laws bound δ from below: a learner may ignore all other noisy
-    labels.
+    `ones` others hold label 1. The target's labels 0 and 1 have one law each, with one row. The laws bound δ from
+    below: a learner may ignore all other noisy labels.
     """
     draws = draw_law(
         n, ones, ones + 1, scale=scale, threshold=threshold, density=_FINE, draws=n - ones, rate=resampling_prob

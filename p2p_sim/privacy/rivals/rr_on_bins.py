@@ -80,7 +80,7 @@ def check_grid(values: Floats, prior: Floats) -> None:
 
 def best_bins(values: Floats, prior: Floats, epsilon: float, loss: LossName = "squared") -> Bins:
     """The bins with the smallest expected loss under a prior. There are at least two bins. Among equally good choices
-    the function takes the fewest bins.
+    the function takes the fewest bins. The result also has the bins' output values and the expected loss.
 
     >>> best_bins(np.arange(4.0), np.full(4, 0.25), 2.0).bin_of
     (0, 0, 1, 1)
@@ -123,7 +123,7 @@ def best_bins(values: Floats, prior: Floats, epsilon: float, loss: LossName = "s
 
 
 def _squared(values: Floats, prior: Floats, low: float) -> BinCosts:
-    """`BinCosts` of every interval of labels under the squared loss.
+    """Cost and best output (k, k) of a bin from each label (row) to each label (column) under the squared loss.
 
     An output is e^ε times as likely for a label of its bin. So the cost of the output o is Σ_y p_y (o - y)²
     (1 + (e^ε-1) [y in the bin]). The result is multiplied by e^-ε, so it stays finite for large ε. The best o is a
@@ -141,7 +141,7 @@ def _squared(values: Floats, prior: Floats, low: float) -> BinCosts:
 
 
 def _absolute(values: Floats, prior: Floats, low: float) -> BinCosts:
-    """`BinCosts` of every interval of labels under the absolute loss.
+    """Cost and best output (k, k) of a bin from each label (row) to each label (column) under the absolute loss.
 
     The cost of the output o is Σ_y p_y |o - y| (1 + (e^ε-1) [y in the bin]). The result is multiplied by e^-ε. The best
     o is a weighted median, one of the values.
@@ -168,7 +168,7 @@ def _sums(terms: Floats) -> Floats:
 
 
 def _nonempty(costs: Floats) -> Floats:
-    """The costs (k, k), infinite where a bin would end before it starts."""
+    """The costs (k, k), infinite below the diagonal, where a bin would end before it starts."""
     return np.where(np.triu(np.ones(costs.shape, dtype=bool)), costs, math.inf)
 
 
