@@ -53,7 +53,7 @@ class MechanismBase(Config):
     sends: whether users send each other messages over the network.
     by_shard: whether users may be drawn shard by shard (`People`), if the scenario has no adversaries.
     columns: the columns of results that hold parameters of the mechanism.
-    one_of: two keys; a scenario must give exactly one of them. Empty: there is no such rule.
+    one_of: two keys; a scenario must give exactly one of them (a subclass may override `_one_noise`). Empty: no rule.
     """
 
     kind: str

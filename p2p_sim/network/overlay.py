@@ -133,7 +133,7 @@ class GraphOverlay(_Generated):
         return DrawnGraph(user[edges], None)
 
     def _checked(self, edges: Pairs, size: int) -> Pairs:
-        """The given edges, as int64. Raises InputError unless all are distinct, and join different nodes below `size`."""
+        """The edges as int64. Raises InputError unless all edges differ, and join different nodes below `size`."""
         wanted = f"edges must be an array of integers (m, 2), not {described(edges)}"
         require(self._at_fault("graph"), is_array(edges, "iu", (None, 2)), wanted)
         edges = edges.astype(np.int64, copy=False)  # small integers would overflow below
