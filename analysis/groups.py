@@ -107,8 +107,15 @@ def mechanisms_of(panel: str) -> dict[str, dict[str, Any]]:
 
 
 def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
-    """Yields the rows of the table, one for each data set, mechanism, ε and group of users. `_figures` explains most
-    entries.
+    """Runs missing replicates of the study. Yields a row for each data set, mechanism, ε and group of users.
+
+    A row has the data set (panel), the mechanism, the target ε, and the largest certified ε of all replicates
+    (epsilon_upper). It has the kind of the group, such as "sex", the group, such as "Female", and the number of
+    replicates. All other entries are from `_figures`, such as the group's loss of accuracy.
+
+    Args:
+        frame: runs the study; a reduced study uses the breast cancer data. replicates: number of replicates for each
+        combination of data set, mechanism and ε.
     """
     for panel, changes in (SMALL if frame.small else PANELS).items():
         base = comparison_base(NAME, panel, changes)

@@ -1,7 +1,8 @@
-"""The excess risk of the clustering paper's mechanisms at their true ε, on known laws with several heterogeneities φ.
+"""The excess risk of the clustering paper's mechanisms on known laws, at an ε that each mechanism keeps.
 
-φ is how much labels vary within clusters. Run as `python -m analysis.heterogeneity` or by `make published`. The same
-command continues a stopped run.
+With the parameters that the paper prints, ClusterRR may exceed its stated ε. The laws have several heterogeneities φ:
+how much labels vary within clusters. Run as `python -m analysis.heterogeneity` or by `make published`. The same command
+continues a stopped run.
 """
 
 from pathlib import Path
@@ -20,8 +21,9 @@ REDUCED = ("replicates=2", "population.users=2000")
 
 
 def main(frame: Frame) -> list[Path]:
-    """Measures the excess risk at each target ε and heterogeneity φ. The mechanisms are a curator's ClusterRR with two
-    splits of its ε, UniformRR, and the label exchange. Returns the files of a figure and a table.
+    """Measures the excess risk at each target ε and heterogeneity φ. The mechanisms are two variants of a curator's
+    ClusterRR, UniformRR, and the label exchange. ClusterRR splits ε between the clusters' label distributions and the
+    labels; the variants differ in this split. Returns the files of a figure and a table.
 
     Args:
         frame: runs the study and writes its files.
@@ -40,10 +42,11 @@ def main(frame: Frame) -> list[Path]:
     count = table["replicates"]
     note = (
         f"{count.min()} to {count.max()} replicates a point, bands: 95% intervals. 20 clusters of 4 points, "
-        f"n = {int(table['num_users'].max()):,}; majority of each point; pure ε for ClusterRR and UniformRR, "
-        f"δ = {table['delta'].iloc[0]:g} for the exchange; both splits know φ. In brackets: who must be trusted."
+        f"n = {int(table['num_users'].max()):,}; the learner predicts each point's majority label; pure ε for "
+        f"ClusterRR and UniformRR, δ = {table['delta'].iloc[0]:g} for the exchange; both variants of ClusterRR get "
+        "the true φ. In brackets: who must be trusted."
     )
-    title = "Excess risk at honest privacy on a known law"
+    title = "Excess risk on a known law, at an ε that each mechanism keeps"
     return [
         frame.figure(plot_study, panels, "excess-risk.png", title, note, columns=2),
         frame.points({NAME: table}, ("mechanism", PHI, EPSILON, "epsilon_upper", "trust"), MEASURES),

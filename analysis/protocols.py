@@ -133,11 +133,15 @@ def _proof(likelier: Bools, rarer: Bools, level: float) -> float:
 
 
 def views(task: tuple[str, int, float, int]) -> dict[str, Any]:
-    """A row of the table of views: the certified ε, and the ε that an attack proves, for each observer of a protocol.
-    The observers are the learner, one peer, a coalition (the learner and 5 users) and an eavesdropper of all messages.
-    The columns have names such as peer_certified and peer_attack.
+    """A row of the table of views: an upper and a lower bound of ε at δ = 1e-5, for each observer of a protocol.
 
-    task: the protocol's name, the cluster size, the sampling rate, and the number of runs of an attack.
+    The columns are protocol, cluster_size, sampling_rate (1 if users do not ask peers), and two for each observer, such
+    as peer_certified and peer_attack. The first of the two has the certified ε. The second has the ε that an attack
+    proves, 0 without an attack. The observers are the learner, one peer, a coalition (the learner and 5 users) and an
+    eavesdropper of all messages.
+
+    task: the protocol's name (a key of `ASKED`, `PUSH` or `GOSSIP`), the cluster size, the sampling rate, and the
+    number of runs of an attack for each label of its target.
     """
     way, size, rate, trials = task
     requests, alone = ASKED.get(way, 1), local_epsilon(FLIP_PROB)

@@ -146,8 +146,10 @@ def _bounds(name: str, table: pd.DataFrame, frame: Frame) -> pd.DataFrame:
 
 
 def _measured(reduced: tuple[str, ...], task: tuple[dict[str, float], int]) -> Means:
-    """Three means over held-out users, in one replicate of vector approximation (`Means`). True probabilities come from
-    the known law p(y|x).
+    """Three means over held-out users, in one replicate of vector approximation, where a label becomes K noisy bits.
+
+    The first is of the largest error of an estimated probability that a noisy bit is 1. The second is of the excess
+    risk, and the third of Theorem 2's bound of this risk. True probabilities come from the known law p(y|x).
 
     Args:
         reduced: settings that make the scenario small, such as "population.users=2000"; empty for the full size. task:

@@ -71,7 +71,7 @@ class RegressionTask:
 
     @property
     def law(self) -> LabelLaw | None:
-        """The law of points, users and labels; None for the diabetes data set. The heterogeneity h is the standard
+        """The law of users' features and labels; None for the diabetes data set. The heterogeneity h is the standard
         deviation of the mean label within a cluster.
         """
         return None if self.panel == ON_DIABETES else LabelLaw(self.heterogeneity)
@@ -135,11 +135,12 @@ def point_rows(task: RegressionTask) -> list[dict[str, object]]:
 
 def floor_of(law: LabelLaw) -> float:
     """The excess risk that remains with many users and without noise, if the exchange replaces each label by a random
-    label of the cluster. Exchanged labels have the cluster's mean. So a linear regression learns the means of clusters
-    instead of the means of points. The floor is the mean squared distance of that regression from the true mean labels.
+    label of the cluster. Exchanged labels have the cluster's mean. So a linear regression learns the mean label of each
+    cluster, not of each feature vector. The floor is the mean squared distance of this regression from the true mean
+    labels.
 
     Args:
-        law: has the points, cluster by cluster with four points in each, and the mean label at each point.
+        law: has the feature vectors, four for each cluster, and the mean label at each of these vectors.
     """
     points, mean = law.points, law.mean
     of_cluster = np.repeat(mean.reshape(-1, 4).mean(axis=1), 4)
@@ -217,7 +218,7 @@ def _drawn(table: pd.DataFrame, replicates: int, frame: Frame) -> Path:
     panels = []
     for name, x, x_label, y_label, title in (
         (ON_LAW, "epsilon", "ε of the learner", "excess risk", f"known law, h = {HETEROGENEITY:g}"),
-        (ON_SPREAD, "heterogeneity", "h: deviation of f within clusters", "excess risk", "known law, ε = 1"),
+        (ON_SPREAD, "heterogeneity", "h: deviation of mean labels in a cluster", "excess risk", "known law, ε = 1"),
         (ON_DIABETES, "epsilon", "ε of the learner", "root mean squared test error", "diabetes"),
     ):
         lines = curves(table[table["panel"] == name], x, "value", "method", (NONPRIVATE,))

@@ -176,7 +176,11 @@ class CellVoteTargets(CellTargets):
 
     @cached_property
     def _points(self) -> Floats:
-        """The middles (m, d) of the m attacked cells, in unscaled features. m is at most 20,000 and at most n."""
+        """The middles (m, d) of the m attacked cells, in unscaled features.
+
+        Cells are numbered along the first axis first, then along the second, and so on. The first m cells are attacked:
+        20,000, or n, or all cells, whichever is fewest.
+        """
         cubes = cast(Cubes, self._fitted.rule.partition_)
         edges, claimed = cubes.edges(), self.claimed
         middles = claimed.low + (claimed.high - claimed.low) * 0.5 * (edges[1:] + edges[:-1])

@@ -2,7 +2,7 @@
 
 A target's label is a fair coin between two classes, the low and the high one. In each cluster the first user is the
 target; the attacker knows the labels of all other users. The clusters are copies of one cluster, or a scenario's own
-clusters. Runs are repeated with fresh noise until there are enough targets.
+clusters. If one run has too few targets, further runs with fresh noise follow.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -51,7 +51,7 @@ class Batch:
     high class. zeros: how many of them hold the low class. sent: how many users of the cluster submitted. sent_ones:
     how many users submitted the high class. sent_zeros: how many users submitted the low class.
     own: what the target submitted (0 nothing, 1 the low class, 2 the high class, 3 another class). after: what the user
-    after the target submitted. before: what the cluster's last user submitted.
+    after the target submitted. before: what the cluster's last user submitted; in a circle she comes before the target.
     times: (c, 4) features of the order of arrival (`_order`); None if times are not used. claims: (J,) the sum of the
     certified δ of all targets at each of J values of ε; None if δ does not depend on the run, or no ε was given. raw:
     (c, 3n) what each user of the cluster submitted, and when (`raw_view`); None if it is not used.
@@ -73,8 +73,10 @@ class Batch:
 
     @property
     def features(self) -> NDArray[np.float32]:
-        """Features (c, F) from which a classifier learns. First come what three users submitted, shares of the
-        cluster's users, and the cluster's size. Features of the order of arrival and the raw view follow, if used.
+        """Features (c, F) from which a classifier learns. First comes what the target, the next user and the cluster's
+        last user submitted. Then comes the share of users who submitted. Then come the high class's shares of
+        submissions and of users (the target is not counted), and the cluster's size. If some users hold a third class,
+        the low class's shares follow. Features of the order of arrival and the raw view come last, if used.
         """
         states = [submitted == state for submitted in (self.own, self.after, self.before) for state in (1, 2)]
         some = np.maximum(self.sent, 1)

@@ -223,10 +223,9 @@ class OneRunAudit:
     realised: whether the certified δ is conditional on what happened on the simulated networks.
     plan: the rules of guessing. guesses: for each rule, how many guesses were right and how many were wrong.
     certified: (J,) the mean over the targets of the certified δ, at the plan's J values of ε. attacked: (J,) the lower
-    bounds of this mean that the attack proves. expected: (J,) approximately the bounds to expect if the mechanism is
-    exactly right.
+    bounds of this mean that the attack proves. expected: (J,) the bounds to expect according to a pilot run.
     bound: the stated ε of the worst target, at the plan's δ. epsilon_attacked: the lower bound of this ε that the
-    attack proves. epsilon_expected: approximately the lower bound to expect if the mechanism is exactly right.
+    attack proves. epsilon_expected: the lower bound to expect according to a pilot run.
     rises: pairs of a factor and its power. The power is the probability that the audit detects a leak by too little
     noise that multiplies the true ε by this factor.
     flip_prob_refused: the smallest flip probability α for which the attack refutes the certified δ; None if there is no

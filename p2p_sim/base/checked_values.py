@@ -86,7 +86,7 @@ def misfit(derived: type, base: type) -> str:
     >>> class Misspelt(Base):
     ...     def fits(self, features, weights): ...
     >>> misfit(Misspelt, Base)
-    'fits is no method that is called: is it meant to be fit?'
+    'fits: no base class has this method; did you mean fit?'
     """
     # methods of the base classes that the class does not override; it may have misspelt one of these names
     defined = {*vars(derived), *dir(BaseModel)}
@@ -95,7 +95,7 @@ def misfit(derived: type, base: type) -> str:
         earlier = [vars(cls)[name] for cls in (*derived.__mro__[1:], base) if name in vars(cls)]
         of_base = earlier[-1] if earlier else method
         if not (earlier or name.startswith("_")) and (near := get_close_matches(name, inherited, 1, 0.8)):
-            return f"{name} is no method that is called: is it meant to be {near[0]}?"
+            return f"{name}: no base class has this method; did you mean {near[0]}?"
         if fault := _wrong_arguments(name, method, of_base):
             return fault
     return ""

@@ -11,7 +11,7 @@ from p2p_sim.base.errors import RunFailed
 
 
 def no_file(path: Path) -> str:
-    """The reason why a path names no file: it is a directory, or does not exist. The path must name no file."""
+    """The reason why a path names no file: it is a directory, or does not exist. Call this only for such a path."""
     try:
         directory = path.is_dir()
     except (OSError, ValueError):  # no file can have such a name
@@ -20,7 +20,7 @@ def no_file(path: Path) -> str:
 
 
 def no_directory(path: Path) -> str:
-    """The reason why a path names no directory: it is a file, or does not exist. The path must name no directory."""
+    """The reason why a path names no directory: it is a file, or does not exist. Call this only for such a path."""
     return "is a file, not a directory" if path.exists() else "there is no such directory"
 
 

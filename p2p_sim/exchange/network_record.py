@@ -73,8 +73,16 @@ FetchLaw = Uniform | Capped | FetchTable | Unknown
 
 def fetch_law(journey: MessageTiming, submitted: Bools, late: Bools | None = None) -> FetchLaw:
     """The fetch law of users who submitted a fetched label, given the network as it turned out. The law covers all m
-    users of a shard, a group of whole clusters. The result is one of four kinds: a table of probabilities; all who
-    answer are equally likely; upper bounds only; or an unknown law, with the reason in words.
+    users of a shard, a group of whole clusters. An overlay is a graph of who may ask whom. The first case that applies
+    gives the kind of the law:
+
+    - `Unknown`: a fault of the network is not in `ACCOUNTED`.
+    - `Uniform`: there is no overlay, and nobody goes offline.
+    - `Unknown`: there is a deadline, and the learner's link has a limited bandwidth.
+    - `Capped`: there is no overlay, and users may go offline.
+    - `FetchTable`: users ask their neighbours on an overlay. If the table would be too large: `Unknown`.
+    - `Unknown`: requests walk at random on an overlay, and users may be offline or silent, or distances cause delays.
+    - `FetchTable`: all other random walks. If the table would be too large: `Unknown`.
 
     Args:
         journey: times and losses of messages, also of messages that users might have sent to other peers. submitted:

@@ -63,11 +63,12 @@ class Spans(Columns):
 
 @dataclass(frozen=True)
 class Requests(Columns):
-    """Requests of users' processes, even of users who had nobody to ask. Each array has one entry for each request.
+    """Requests of users' processes for a label. If a user finds nobody to ask, her request counts, but nothing is sent.
+    Each array has one entry for each request.
 
     user: user index. question: a number that all requests of a user for one question share. Another user's question may
     have the same number. attempt: number of the request for the question, from 0. begin_s, deadline_s: when the request
-    was sent, and until when a reply counts, seconds. answered_s: when the first reply in time came, seconds; infinity:
+    was made, and until when a reply counts, seconds. answered_s: when the first reply in time came, seconds; infinity:
     none came.
     """
 
@@ -120,8 +121,9 @@ class Messages(Columns):
 
     time_s: delivery time, seconds. kind: REQUEST, REPLY or SUBMISSION. A message sent unasked has the kind REQUEST.
     sender, receiver: user index, or LEARNER. label: the noisy label carried; -1 in a request for a label, and in a
-    message that carries more than a class. For a message sent unasked, the label or number carried is cut to a whole
-    number; -1 if it is below 0. late: whether this is a reply after its request's deadline; such a reply was dropped.
+    message with a model or several numbers. A message sent unasked may carry any number. Then `label` is the number
+    without its decimals. It is -1 for a negative number, and meaningless from 32,768 on. late: whether this is a reply
+    after its request's deadline; such a reply was dropped.
     """
 
     types = (np.float64, np.int8, np.int32, np.int32, np.int16, np.bool_)

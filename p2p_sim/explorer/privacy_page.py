@@ -68,7 +68,7 @@ def privacy_answer(fields: Fields) -> dict[str, Any]:
     question, delta, epsilon = _question(fields), _number(fields, "delta", float), _number(fields, "epsilon", float)
     figures = answer(question, delta, epsilon)
     bound = figures.bound
-    # a question for δ at an ε gives no δ; the scenario then gets δ = 1e-5
+    # a question that states ε and asks for δ has no δ of its own; the scenario then gets δ = 1e-5
     return {
         "lines": answer_lines(question, figures),
         "figures": {

@@ -51,7 +51,7 @@ class Shown(Sent):
 
 @dataclass(frozen=True, eq=False)
 class Fates:
-    """The moments at which requests were made, expired and failed, in seconds. Infinity means never.
+    """When users asked, when requests expired, and when users failed to get a label, in seconds. Infinity means never.
 
     first_s: (n,) when each user of the run first asked. failed_s: (n,) when it was certain that the user gets no label.
     unanswered_s: (q,) when it was certain that a question gets no label. In the label exchange each user has one
@@ -177,8 +177,13 @@ def _last(times: Floats) -> float:
 
 
 def _fates(network: ObservedNetwork) -> Fates:
-    """When requests were made, expired and failed in a label exchange. There each user has one question. So all moments
-    follow from the messages, the requests that expired, and the users' periods online.
+    """When users asked, when requests expired, and when users failed to get a label, in a label exchange.
+
+    A request expires at its time-out. The user may then ask again. She fails when it is certain that she gets no label.
+    This moment is her last expiry. If none of her requests expired, it is the last moment at which a request of hers or
+    a reply to her came or was lost. With random walks, it is the end of the run's last message. It is 0 if she came
+    online and had nobody to ask. Each user has one question, which fails with her. All moments follow from the
+    messages, the expired requests, and the users' periods online.
     """
     sent, expired, n = network.trace.sent, network.trace.expired, network.num_users
     own, reply = (sent.kind == REQUEST) & ~sent.forwarded, (sent.kind == REPLY) & (sent.receiver >= 0)
@@ -209,8 +214,9 @@ def _fates(network: ObservedNetwork) -> Fates:
 
 
 def _fates_of_requests(network: ObservedNetwork) -> Fates:
-    """When requests were made, expired and failed in another protocol than the label exchange. There a user may have
-    any number of questions, and may ask each several times. She has failed when all her questions have failed.
+    """When users asked, when requests expired, and when users failed to get a label, in another protocol than the label
+    exchange. There a user may have any number of questions, and may ask each several times. A question fails if none of
+    its requests is answered. A user has failed when all her questions have failed.
 
     Raises:
         RuntimeError: the run recorded no requests.

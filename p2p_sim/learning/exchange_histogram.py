@@ -85,7 +85,7 @@ class ExchangeHistogram(HistogramClassifier):
             (epsilon is None or 0.0 < epsilon <= 100.0, f"target_epsilon = {epsilon}: must be above 0 and at most 100"),
             (flip_prob is None or 0.0 <= flip_prob < 0.5, f"flip_prob = {flip_prob}: must be at least 0 and below 1/2"),
             (1e-9 <= rate <= 1.0, f"sampling_rate = {rate}: must lie in [1e-9, 1]"),
-            (smallest >= 2, f"smallest_cell = {smallest}: must be at least 2; a user alone has only ε₀"),
+            (smallest >= 2, f"smallest_cell = {smallest}: must be at least 2; only her own flip protects a lone user"),
         ):
             if not right:
                 raise InputError(fault)

@@ -117,9 +117,10 @@ def worst_epsilons(rows: "pd.DataFrame") -> dict[str, float | None]:
 
 def summarise(rows: "pd.DataFrame", parameters: Sequence[str] = ()) -> dict[str, Any]:
     """A summary of one scenario's result rows as a record for JSON. Most keys are names of columns. Texts such as the
-    mechanism, and δ and θ, have a single value. Another parameter has two keys, name_min and name_max. A column of ε
-    has its largest value. A measured column has "mean" and "interval_95" (two ends; None for a single replicate). If
-    messages were simulated, `totals` has the numbers of requests, messages and bytes of all replicates.
+    mechanism, and δ and θ, have a single value. Each other column in `parameters` has two keys, such as flip_prob_min
+    and flip_prob_max. A column of ε has its largest value. A measured column has "mean" and "interval_95" (two ends;
+    None for a single replicate). If messages were simulated, `totals` has the numbers of requests, messages and bytes
+    of all replicates.
 
     Args:
         rows: result rows, one for each replicate of the scenario. parameters: names of the columns with parameters of

@@ -169,11 +169,12 @@ class ValueLaw:
 
 @dataclass(frozen=True, eq=False)
 class Drift:
-    """A random upper bound of an absolute error, for each cluster. All released labels of a cluster share the error.
+    """For each cluster, an upper bound of the size of an error that all its released labels share.
 
-    The error is in the cluster's estimated accuracy, or in an estimated class share.
+    The error is in the cluster's estimated accuracy, or in an estimated class share. Noise that is drawn once for the
+    whole cluster may cause such an error. So the bound is a random number, of which only mean and variance are known.
 
-    mean, variance: (C,) mean and variance of the random bound.
+    mean, variance: (C,) mean and variance of the bound.
     """
 
     mean: Floats

@@ -22,9 +22,9 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
 
     Columns are treated as the command `p2p-sim new` proposes. Texts become one-hot, and numbers are standardised.
     Missing values are filled in, and identifiers are left out. The proposal looks at the rows, so a mechanism that
-    protects whole rows refuses the table. The argument `proposed=False` states that all keys are public. The frame's
-    content identifies the population. The frame is kept in a file until this process ends. Other processes of the same
-    account on this machine can read the file.
+    protects whole rows refuses the table. With `proposed=False`, the caller states that no key (setting) was chosen by
+    looking at private rows. The frame's content identifies the population. The frame is kept in a file until this
+    process ends. Other processes of the same account on this machine can read the file.
 
     Args:
         frame: a pandas data frame, or an object with `__dataframe__` (Polars, PyArrow and others).

@@ -96,13 +96,14 @@ REALISED: Requirements = (_FLIPPED_LABELS, _TWO_CLASSES, _ONE_PEER, _SAME_NOISE)
 """Requirements of the bounds for realised networks (what happened in a run), overlays (who may ask whom) and
 eavesdroppers. The parameters of the first two bounds already include faults and roles."""
 INSIDERS: Requirements = (*REALISED, _COMPLETE_FETCHING)
-"""Requirements of the bounds for peers, coalitions and learners who see times."""
+"""Requirements of the bounds for a peer, for a coalition, and for a learner who also sees when submissions arrive."""
 PLURALITY_INSIDERS: Requirements = (_FLIPPED_LABELS, _SAME_NOISE, _COMPLETE_FETCHING)
 """Requirements of the bound for a coalition if users ask several peers."""
 PAPER: Requirements = (*LEARNER, _SINGLE_ROUND, _FIXED_PARAMETERS)
 """Requirements of the clustering paper's bounds on the exchange."""
 MODELS: Requirements = (_TWO_CLASSES, _NOBODY_ELSE, _SINGLE_ROUND, _FIXED_PARAMETERS)
-"""Requirements of the bound for private models of organisations. No fault of the network affects this bound."""
+"""Requirements of the bound for organisations that exchange differentially private models. No fault of the network
+affects this bound."""
 
 
 def first_failure(requirements: Requirements, situation: Situation) -> Condition | None:

@@ -121,10 +121,13 @@ def row_of(
 
 
 def setting(scenario: Scenario, population: People, mechanism: Deployment) -> Row:
-    """The columns of a row about the setting.
+    """The columns of a row about the setting: the users, the mechanism and the learner.
 
-    `oracle` says whether a parameter was computed from true labels. A parameter that the mechanism lacks is None. The
-    heterogeneity φ is the mean L1 distance of a user's label distribution from her cluster's.
+    population, mechanism, mechanism_kind, learner: their kinds. learner is None if a density is released. trust: who
+    must be trusted. oracle: whether a parameter was computed from true labels. Each name in `OWN_COLUMNS`: a parameter
+    of the mechanism, None if the mechanism lacks it. num_users, num_clusters: numbers of users and of clusters.
+    min_cluster_size, max_cluster_size: sizes of the smallest and the largest cluster. heterogeneity: φ, the mean L1
+    distance of a user's label distribution from her cluster's. heterogeneity_basis: whether φ is exact or an estimate.
 
     Args:
         scenario: what was run. population: the users. mechanism: the mechanism, with parameters fixed for these users.

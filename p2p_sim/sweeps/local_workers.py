@@ -1,7 +1,7 @@
 """Worker processes on this machine. Any worker may be killed at any moment.
 
-The *driver* is the process that starts the workers. A worker never imports the driver's main module, as
-`multiprocessing` would do. So a script needs no `if __name__ == "__main__"`, and may come from standard input.
+The *driver* is the process that starts the workers. Workers of `multiprocessing` may import the driver's main module;
+the workers here never do. So a script needs no `if __name__ == "__main__"`, and may come from standard input.
 """
 
 import importlib
@@ -155,7 +155,7 @@ class LocalProcesses:
 
 
 def at_a_time(workers: int) -> Executor:
-    """An executor for `workers` replicates at a time. One replicate at a time runs in this process."""
+    """An executor for `workers` replicates at a time. If `workers` is 1, all replicates run in this process."""
     return LocalProcesses(workers, alone_s=ALONE_S) if workers > 1 else Serial()
 
 

@@ -61,10 +61,10 @@ def run_all(
     data_dir: str | Path | None = None,
     workers: int = 1,
 ) -> pd.DataFrame:
-    """Run the replicates of a scenario that are not on disk yet. Return the rows of all replicates.
+    """Run the replicates of a scenario that are not on disk yet. Return the rows of all its replicates.
 
-    Further replicates on disk are kept, and `load_results` returns these replicates too. A script needs no
-    `if __name__ == "__main__"`, because workers do not import the caller's main module.
+    The disk may hold more replicates than the scenario asks for. They are kept, but only `load_results` returns them. A
+    script needs no `if __name__ == "__main__"`, because workers do not import the caller's main module.
 
     Args:
         scenario: the scenario, the path of its file, or the name of a shipped one.

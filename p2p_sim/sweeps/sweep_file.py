@@ -43,11 +43,12 @@ class Axis(Config):
         if self.keys is not None and any(
             not isinstance(value, list | tuple) or len(value) != len(self.keys) for value in self.values or ()
         ):
-            raise ValueError(f"values: each must be a list of {len(self.keys)} values, one a key")
+            raise ValueError(f"values: each must be a list of {len(self.keys)} values, one for each key")
         for ends in (self.linear, self.log):
             if ends is not None and (not 2 <= ends[2] <= MOST_POINTS or (ends is self.log and min(ends[:2]) <= 0)):
                 raise ValueError(
-                    f"{list(ends)}: [first, last, count] with a count from 2 to {MOST_POINTS:,}; log above 0"
+                    f"{list(ends)}: must be [first, last, count] with a count from 2 to {MOST_POINTS:,}; "
+                    "for log, first and last must be above 0"
                 )
         if self.labels is not None and len(self.labels) != len(self.steps):
             raise ValueError(f"labels: {len(self.labels)} for {len(self.steps)} values")

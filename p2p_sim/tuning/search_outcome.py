@@ -22,11 +22,13 @@ TRIALS_CSV, TRIALS_TABLE, FIGURE, SCENARIO = "trials.csv", "trials.parquet", "tu
 
 @dataclass(frozen=True)
 class BestSetting:
-    """The best setting of a search. In a private selection, the fields refer to the best run.
+    """The best setting of a search. In a *private selection*, each trial is one run on true labels, and the run with
+    the best noisy score wins.
 
-    trial: the best trial. score: the mean score in the search; in a private selection, the noisy score. fresh: rows of
-    replicates that the search did not use. epsilon: the largest certified ε over searched and fresh replicates; in a
-    private selection, the ε of the whole selection. row: the row with this ε; in a private selection, the best run's.
+    trial: the best trial; in a private selection, the winning run. score: the mean score in the search; in a private
+    selection, the winning run's noisy score. fresh: rows of replicates that the search did not use. epsilon: the
+    largest certified ε over searched and fresh replicates; in a private selection, the ε of the whole selection.
+    row: the row with this largest ε; in a private selection, the winning run's row.
     """
 
     trial: Trial
@@ -113,10 +115,11 @@ def write_scenario(path: Path, scenario: Scenario, goal: Goal, look: str, epsilo
     """
     comments = [f"Found by p2p-sim tune: {goal}.", f"The search's look: {look}: {COSTS[look]}."]
     if look == "oracle":
-        comments.append("Do not publish this ε for the whole procedure: no ε counts the search itself.")
+        comments.append("Do not publish the ε below as the ε of the whole procedure: no ε counts the search itself.")
     if look == "curator":
         comments.append(
-            f"ε of the whole selection, score and choice included: {epsilon:.6g}. The ε below is for one run."
+            f"ε of the whole selection, score and choice included: {epsilon:.6g}. "
+            "The key target_epsilon below is the ε of one run, without its score."
         )
     else:
         comments.append(f"Largest certified ε of the learner over the replicates that were run: {epsilon:.6g}.")

@@ -142,7 +142,7 @@ def test_the_power_line_says_what_it_is_about(capsys):
     assert "also looked for, without a stated power who submits together: the parity of every set of up to 12" in told
     assert "not looked for which labels several users submit together" in told
     print_output(audit_output(Planted("own label", 0.0, 1_000).audit()), False)
-    assert "the set of submitters not looked for here" in " ".join(capsys.readouterr().out.split())
+    assert "leaks through the set of users who submit not looked for here" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3, 4))])

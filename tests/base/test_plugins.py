@@ -215,9 +215,9 @@ number = 3
         (
             "mine",
             "fine:Misspelt",
-            "fine:Misspelt.transitions is no method that is called: is it meant to be transition?",
+            "fine:Misspelt.transitions: no base class has this method; did you mean transition?",
         ),
-        ("mine", "fine:Astray", "fine:Astray.transitions is no method that is called: is it meant to be transition?"),
+        ("mine", "fine:Astray", "fine:Astray.transitions: no base class has this method; did you mean transition?"),
         ("mine", "fine:Named", "needs kind: Literal['mine'], the name of its entry point, not 'theirs'"),
         ("mine", "fine:Planet", "fine:Planet.adjacency = 'planet': must be 'label' or 'example'"),
         ("mine", "fine:Text", "fine:Text.conditions = 'all is well': must be a valid tuple"),

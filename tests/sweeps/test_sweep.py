@@ -107,7 +107,7 @@ def test_overrides_change_the_base_and_the_count(tmp_path):
         ('[[axes]]\nkey = "mechanism.flip_prob"\nvalues = []\n', "", r"axes.0.values = \[\]: .*at least 1"),
         ('[[axes]]\nkey = "mechanism.flip_prob"\nvalues = [0.1, "x"]\n', "", 'flip_prob = "x": should be'),
         ('[[axes]]\nkey = "mechanism.flip_prob"\nvalues = [0.9]\n', "", "mechanism.flip_prob = 0.9: .*at most 0.5"),
-        ('[[axes]]\nkey = "mechanism.flip_prob"\nlog = [0.0, 0.5, 3]\n', "", "log above 0"),
+        ('[[axes]]\nkey = "mechanism.flip_prob"\nlog = [0.0, 0.5, 3]\n', "", "for log, first and last must be above 0"),
         ('[[axes]]\nkey = "mechanism.flip_prob"\n', "", "give one of values, linear and log"),
         ('[[axes]]\nvalues = [1]\n', "", "give either key or keys"),
         ('[[axes]]\nkeys = ["a", "b"]\nvalues = [[1, 2], [3]]\n', "", "each must be a list of 2 values"),

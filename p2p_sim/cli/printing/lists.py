@@ -113,14 +113,14 @@ def catalogue_output(entries: Sequence[Entry]) -> Output:
             for entry in chosen
         ]  # fmt: skip
     return Output(
-        record, [*parts, "A file NAME.toml in the current directory is used before the one of this name above."]
+        record, [*parts, "A file NAME.toml in the current directory replaces the scenario or sweep NAME of this list."]
     )
 
 
 def _state(need: str) -> str:
-    """A need of a shipped scenario or sweep, such as "data set adult", "plug-in NAME" or "extra [deep]". The text ":
-    found" or ": missing" says whether this machine has it. For a missing data set, a helpful command follows. If only a
-    run can check a need, nothing is added.
+    """A need of a shipped scenario or sweep, such as "data set adult", "plug-in NAME" or "extra [deep]". The word
+    "found" or "missing" after the need says whether this machine has what is needed. For a missing data set, a helpful
+    command follows. If only a run can check a need, nothing is added.
     """
     here = is_here(need)
     if here is None:

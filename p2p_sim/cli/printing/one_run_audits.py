@@ -104,11 +104,14 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
         ),
         *clusters,
         ("right guesses if all are guessed", f"{audit.guesses[0].right / audit.targets:.2%}"),
-        ("δ: the attack proves ≤ certified", REALISED_MEAN if audit.realised else ""),
-        # The audit fails if the attack proves more than is certified. `expected` is what the attack is expected to
-        # prove with the stated noise.
+        ("δ that the attack proves, and certified δ", REALISED_MEAN if audit.realised else ""),
+        # The audit fails if the attack proves more than is certified. `expected` is what the attack should prove
+        # according to a pilot run.
         *(
-            (f"  at ε = {epsilon:.4g}", f"{at_least(proved)} ≤ {at_most(claim)}  (expected about {expected:.3g})")
+            (
+                f"  at ε = {epsilon:.4g}",
+                f"{at_least(proved)} proved (expected {expected:.3g}), {at_most(claim)} certified",
+            )
             for epsilon, proved, claim, expected in zip(
                 audit.epsilons, audit.attacked, audit.certified, audit.expected, strict=True
             )
@@ -125,7 +128,9 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
         lines.append(("declared law of submissions: probability at most", limit))
         lines += [(f"  {check.name}", f"{check.probability:.2g}") for check in audit.declared]
     if audit.flip_prob_refused is not None:
-        lines.append(("  refuses the curve of every α from", f"{math.ceil(audit.flip_prob_refused * 1e4) / 1e4:.4f}"))
+        lines.append(
+            ("the attack refuses every α of at least", f"{math.ceil(audit.flip_prob_refused * 1e4) / 1e4:.4f}")
+        )
     return lines
 
 
@@ -141,7 +146,7 @@ def draw_one_run(audit: object, path: Path) -> None:
     if not isinstance(audit, OneRunAudit):
         raise InputError("--figure: drawn only for an audit in one run, of clusters above 30 users")
     plot_attacked(
-        {"certified, from the δ that was tested": audit.law.tradeoff(TYPE_ONE)} | audit.curves, TYPE_ONE, audit.drawn,
+        {"certified, by δ at the tested ε": audit.law.tradeoff(TYPE_ONE)} | audit.curves, TYPE_ONE, audit.drawn,
         f"{audit.scenario}: tests of one user's {audit.scope.target}", path,
     )  # fmt: skip
 
@@ -158,7 +163,10 @@ def learned_lines(audit: OneRunAudit) -> list[Line]:
             "learnt from all submissions and times",
             f"{audit.targets:,d} targets in one run; error {audit.error:g}",
         ),
-        *((f"  δ at ε = {epsilon:.4g}", f"{at_least(proved)} ≤ {at_most(claim)}") for epsilon, proved, claim in rows),
+        *(
+            (f"  δ at ε = {epsilon:.4g}", f"{at_least(proved)} proved, {at_most(claim)} certified")
+            for epsilon, proved, claim in rows
+        ),
         *((f"  {label}", text) for label, text in _power_lines(audit)),
     ]
 
@@ -260,12 +268,12 @@ def _model_lines(audit: ModelAudit) -> list[Line]:
         ("  the attack proves at least", at_least(audit.epsilon_attacked)),
         ("  certified", at_most(audit.bound.epsilon_upper)),
         (
-            "  power: proves, if all is right",
-            f"about {audit.epsilon_expected:.4g}; a leak shows once it exceeds the certified ε",
+            "  a pilot run predicts",
+            f"about {audit.epsilon_expected:.4g}; the audit fails if the proved ε exceeds the certified ε",
         ),
         ("whole trade-off curve", "refused" if audit.curve_refused else "the certified one is not refused"),
-        ("  refused as Gaussian noise up to", f"μ = {at_least(audit.mu_attacked)}"),
-        ("  power: refuses, if all is right", f"up to about μ = {audit.mu_expected:.4g}"),
+        ("  the attack refuses μ-GDP up to", f"μ = {at_least(audit.mu_attacked)}"),
+        ("  a pilot run predicts", f"up to about μ = {audit.mu_expected:.4g}"),
     ]
 
 

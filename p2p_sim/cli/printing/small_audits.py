@@ -23,7 +23,7 @@ REALISED_BASIS = "mean over the realised networks"
 """A realised network is the network as it turned out in one run."""
 SIZE_ASKED, SIZE_SMALLEST, SIZE_POWERFUL = "", " (smallest cluster of the first replicate)", " (most power)"
 """The reason for the size of the attacked cluster, printed after the size; empty: the caller chose the size."""
-NOT_TOGETHER = ("leaks by the set of submitters", "not looked for here")
+NOT_TOGETHER = ("leaks through the set of users who submit", "not looked for here")
 
 
 def audit_output(audit: AnyAudit, size_requested: bool = True) -> AuditOutput:
@@ -124,7 +124,10 @@ def _exchange_lines(audit: Audit, why: str) -> list[Line]:
         (f"δ at ε = {r.epsilon:.4g}", ""),
         ("  the attack proves at least", f"{at_least(r.delta_lower_confidence)}"),
         ("  exact upper bound", f"{at_most(r.delta_exact.upper)}  ({r.delta_exact.worded(r.basis)})"),
-        ("  power: proves, if all is right", f"about {r.expected:.4g}; the audit fails if its event has {detectable}"),
+        (
+            "  power: proves, if all is right",
+            f"about {r.expected:.4g}; the audit fails if the attack attains {detectable}",
+        ),
         (f"ε at δ = {r.delta:g}", ""),
         ("  the attack proves at least", f"{at_least(r.epsilon_lower_confidence)}"),
         ("  exact upper bound", f"{at_most(r.epsilon_exact.upper)}"),
@@ -144,7 +147,7 @@ def _realised(audit: RealisedAudit, why: str) -> AuditOutput:
     record = {"name": fields.pop("scenario"), "test_epsilon": fields.pop("epsilon"), **fields}
     lines = [
         ("cluster", f"{audit.cluster_size} users{why}, α = {audit.flip_prob:.4g}, θ = {audit.sampling_rate:g}"),
-        ("data set attacked", f"{audit.ones} of the other users have label 1; the worst data set if nothing failed"),
+        ("data set attacked", f"{audit.ones} of the other users have label 1; without faults, no data set is worse"),
         ("trials", f"{audit.trials:,d} in each of two worlds; error {audit.error:g}"),
         (f"δ at ε = {audit.epsilon:.4g}", ""),
         ("  the attack proves at least", f"{at_least(audit.delta_lower_confidence)}"),

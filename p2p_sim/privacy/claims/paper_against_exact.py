@@ -55,7 +55,7 @@ def bounds_table(
     """
     rows = []
     for rate, n in itertools.product(rates, sizes):
-        delta = 1.0 / n**2  # the δ of Theorem 3
+        delta = 1.0 / n**2  # the δ of the clustering paper's Theorem 3
         exact = LabelExchange(n, flip_prob, rate).epsilon(delta)
         rows.append(
             BoundsRow(
@@ -75,9 +75,10 @@ def bounds_table(
 
 
 def closed_form_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, delta: float) -> float:
-    """The least ε that the corrected Theorem 3 proves for the exchange with flip probability α, or ε₀ if ε₀ is smaller.
+    """The least ε that a theorem proves for the exchange with flip probability α, but at most ε₀.
 
-    The theorem (`sufficient_flip_prob`) gives a sufficient α for each (ε, δ). ε₀ is the ε of the noisy label alone.
+    The theorem is this project's correction of the clustering paper's Theorem 3. For each (ε, δ) it gives a sufficient
+    α (`sufficient_flip_prob`). ε₀ is the ε of the noisy label alone.
 
     Args:
         cluster_size: number of users. flip_prob: α. sampling_rate: θ, the probability to submit.
@@ -121,8 +122,8 @@ def shuffled_epsilon(cluster_size: int, flip_prob: float, delta: float) -> float
     against 0, the one with the larger ε counts.
     """
     others = OtherUsers(cluster_size, cluster_size - 1, 0, flip_prob).noisy_ones(math.log(delta) - 20.0).probabilities
-    # Laws (distributions) of the number of noisy ones: first given the target's noisy label, 0 or 1. Then given her
-    # true label, 0 or 1.
+    # Laws (distributions) of the number of noisy ones. `same` and `more` hold if the target's noisy label is 0, or 1.
+    # `first` and `second` hold if her true label is 0, or 1.
     same, more = np.append(others, 0.0), np.insert(others, 0, 0.0)
     first, second = (1.0 - flip_prob) * same + flip_prob * more, flip_prob * same + (1.0 - flip_prob) * more
 

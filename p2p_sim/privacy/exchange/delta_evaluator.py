@@ -231,9 +231,9 @@ class DeltaEvaluator:
         there. Both are infinite if the bound is above `delta` at `high`.
 
         Args:
-            largest: the bound of δ as a function of ε. A second argument gives rough laws in place of the accurate
-            ones. ones: the data sets, by how many others hold label 1; the rough curve is for the first. low, high:
-            smallest and largest ε that are looked at.
+            largest: a function of ε that returns the bound of δ(ε). It uses the accurate views of the learner, or the
+            `CutOffViews` in its second argument. ones: the data sets, by how many others hold label 1; the rough curve
+            is for the first. low, high: smallest and largest ε that are looked at.
         """
         if largest(low) <= delta:
             return Crossing(low, low)

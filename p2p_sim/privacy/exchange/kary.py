@@ -173,7 +173,11 @@ class KaryExchange(Accountant):
         return self._walk(epsilon).delta(self._visited(values), blocks)
 
     def _least(self, epsilon: float) -> float:
-        """A quick lower bound of the result of `_blanket`, not of δ: the likeliest three blocks of V are summed."""
+        """A quick lower bound of the result of `_blanket`, which is itself an upper bound of δ(ε).
+
+        V is the number of users whose label is submitted. `_blanket` adds up terms that are at least 0, for blocks of
+        neighbouring values of V. Here only the three likeliest blocks are added up. The result is no bound of δ(ε).
+        """
         likeliest = sorted(self._visited(VISITED), key=lambda block: -block[1])[:LIKELIEST]
         return self._walk(epsilon).delta(tuple(sorted(likeliest)))
 

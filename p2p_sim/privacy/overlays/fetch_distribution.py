@@ -20,8 +20,9 @@ bounds every product of pairs, wherever in the interval the p_i lie. `symmetric_
 
 Three more bounds hold, and the least of all bounds counts:
 - Reveal who fetched from whom: δ(ε) <= Pr[somebody submits v's bit] · δ₀(ε), where δ₀ = max(0, 1-α-αe^ε).
-- In a sparse overlay, `sparse_neighbourhood` assigns each bit to one fetcher, and reveals bits that others may use.
-- In a dense table, the others' bits and the choices of peers hide v's bit together; `moved_bit` computes this bound.
+- In a sparse overlay, `sparse_neighbourhood` assigns other users' bits to the *fetchers* of v (users i with
+  W[i, v] > 0), each bit to one fetcher. A bit that anybody else submits is revealed. The rest hide v's bit.
+- In a dense table, other users' bits and the choices of peers hide v's bit together; `moved_bit` computes this bound.
 """
 
 import math
@@ -52,8 +53,8 @@ _NEARLY = 0.99
 _PRECISE, _SOON = 1e-6, 1e-4
 """Relative precision of ε: the usual one, and the one for bounds whose δ takes long to compute."""
 NEAR = 128
-"""Largest number of a target's fetchers for which `sparse_neighbourhood` is used. The fetchers of a
-target are the users who may fetch her label. Among more fetchers, other bits average out."""
+"""Largest number of a target's fetchers for which `sparse_neighbourhood` is used. With more fetchers, its bound
+gains little: fetchers then usually have many peers too, and p_i is rarely outside [τ, 1-τ-w]."""
 CLOSELY = 32_768
 """Largest number of users who are each bounded alone."""
 SAMPLED = 1_000
@@ -97,8 +98,8 @@ class FetchDistribution(FlippedLabels):
         flip_prob: α in [0, 1/2].
         sampling_rate: θ in (0, 1], or the probability for each user, (n,) in [0, 1], that her label arrives. In a
             realised network (one run, as it turned out) the probability is 1 or 0, by who submitted.
-        known: (n,) bool, users whose noisy bit the learner knows: fixed answers, and users who submitted their own
-            label for want of a peer. Such users hide nobody. Their own ε is ε₀, the ε of the noise on a label alone.
+        known: (n,) bool, users whose noisy bit the learner knows. Such a user answers with a constant, or submitted
+            her own label for want of a peer. She hides nobody. Her bound is ε₀, the ε of the noise on a label alone.
         members: (n,) bool, passive users who pool what they see with the learner. Members see all that they fetch,
             whatever their sampling rate. The bounds then hold against this coalition. Members are never the target.
         draws: how many labels each member may have got, at least 1, each drawn independently from her row of the table.
@@ -154,12 +155,12 @@ class FetchDistribution(FlippedLabels):
         sample. Of users with equal bounds only one counts.
 
         Up to 32,768 users (`CLOSELY`), each is bounded alone. If there are more, 1,000 evenly spaced users (`SAMPLED`)
-        are bounded alone. The bound for all users then combines only two bounds, which are equal for many users:
+        are bounded alone. The bound for all users then uses only two kinds of bound, each for many users at once:
         - Who fetched from whom is revealed. This bound is the probability that anybody submits the target's noisy
           label, times the δ(ε) of the noise on a label.
         - Two laws on three outcomes, a three-point pair, replace each fetcher's submission and show no less.
 
-        Users who are bounded together from the start keep their common bound.
+        Users whom `_split` bounds together enter both results with their common bound.
 
         Args:
             delta: δ in (0, 1). users: (n,) bool, the users that both bounds are about; None: all except the coalition's
@@ -253,9 +254,10 @@ class FetchDistribution(FlippedLabels):
         is empty or has one bound for all others. Users with more than 128 fetchers (`NEAR`) and hidden noisy labels are
         bounded together. This needs more than 64 such users (`MOST_FAR`), no coalition, and α of at least `LEAST_FLIP`.
 
-        The common bound is for an imagined target. Her k-th largest fetch probability is the largest k-th largest fetch
-        probability of any of these users. Each of her fetchers has the largest rate (probability that a label arrives),
-        and the largest probability to leave the interval [τ, 1-τ-w]. All this only enlarges the bound.
+        The common bound is for an imagined target. For each of these users, sort the probabilities of fetching her
+        label, the largest first. At each position, the imagined target has the largest of these users' values. Each of
+        her fetchers has the largest rate (probability that a label arrives), and the largest probability to leave the
+        interval [τ, 1-τ-w]. All this only enlarges the bound.
         """
         table, users = self._table, np.unique(self._alike if among is None else self._alike[among])
         users = users[users >= 0]
@@ -273,11 +275,12 @@ class FetchDistribution(FlippedLabels):
 
     @cached_property
     def _tails(self) -> Tails:
-        """An object that bounds Pr[p_i < τ] for given users i, at τ from 0.05 α to 0.95 α in steps of 0.025 α.
+        """This table's upper bounds of the probability that p_i lies below a threshold τ, for any user i.
 
-        If the target's noisy label is 0, p_i is the probability that i's submission is 1, given all other noisy labels.
-        The learner may know labels that coalition members fetched, but it is unknown which. So the labels with the
-        largest of i's fetch probabilities are left out of p_i.
+        p_i is the probability that i's submission is 1 if the target's noisy label is 0, given all other noisy labels.
+        It is random, because these labels are random to the learner. The thresholds τ are 0.05 α to 0.95 α in steps of
+        0.025 α. Coalition members may have fetched up to `members_labels` labels, but it is unknown whose. So this many
+        labels are left out of p_i: those with the largest of i's fetch probabilities.
         """
         table = self._table
         return Tails(

@@ -245,13 +245,15 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class MovedLaw:
-    """Step 2: the divergence of Q1 and Q0. Where x ones are published, Q1 is Q0 times (1-M(x)) Λ_main + S(x) Λ_side.
+    """Step 2: the divergence of the laws Q0 and Q1 of published bits and submissions, if the target's bit is 0 and 1.
 
-    Any function M may be chosen, and a different M for each direction and ratio.
+    Where x ones are published, Q1 is Q0 times (1-M(x)) Λ_main + S(x) Λ_side. M(x) is the probability that the proof
+    moves a bit if x of the hidden bits are 1. S(x) is the density that moved bits add. Any function M may be chosen,
+    and a different M for each direction and ratio.
 
     Args:
-        moved_share: in [0, 1], roughly the share of v's effect on the submissions that is best turned into a moved bit.
-            This number only guides the choice of M.
+        moved_share: in [0, 1], approximately the best probability of moving a bit. This number only guides the choice
+            of M.
     """
 
     known_ones: KnownOnes
@@ -271,11 +273,15 @@ class MovedLaw:
         return np.asarray(x * (1.0 - self.flip_prob) / ((self.known_ones.hidden - x + 1.0) * self.flip_prob))
 
     def divergence(self, move_chances: Floats, ratio: float, up: bool) -> float:
-        """The mean over x of HS_r, r = `ratio`, given x published ones: of Q1 from Q0 if `up`, else of Q0 from Q1;
-        rounded up.
+        """An upper bound of how much published bits and submissions show of the target's bit, if nobody strays.
+
+        The measure is the hockey-stick divergence HS_r(Q1 || Q0) if `up`, else HS_r(Q0 || Q1). Q0 and Q1 are the laws
+        if the target's bit is 0 and 1. The result is the mean over x of HS_r given x published ones. Given x, Q1 is Q0
+        times the sum of two terms. One is 1-M(x) times the likelihood ratio Λ_main, which counts if no bit was moved.
+        The other is the density S(x) of moved bits times the likelihood ratio Λ_side, which counts if one was moved.
 
         Args:
-            move_chances: (K,), M(x) for each x of `bands.ones`.
+            move_chances: (K,), M(x), the probability of moving a bit, for each x of `bands.ones`. ratio: r.
         """
         moved_density = np.append(0.0, move_chances[:-1]) * self._moved_weights * (1.0 + (1e-12 if up else -1e-12))
         stay = 1.0 - move_chances

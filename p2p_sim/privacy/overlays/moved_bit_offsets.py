@@ -1,14 +1,21 @@
-"""What all targets share in step 4 of `moved_bit`: offsets, and plans of slots.
+"""Offsets of fetch probabilities, and plans of slots: the parts of the bound `moved_bit` that all targets share.
 
-User i fetches from user j with probability W_ij. Row i of the table W holds her fetch probabilities, and m_i is their
-median. Her *offset* for user j is u_ij = W_ij - m_i. θ_i is the probability that her submission is seen.
+The target v is the user whose label is protected. User i fetches from user j with probability W_ij. Row i of the table
+W holds her fetch probabilities, and m_i is their median. Her *offset* for user j is u_ij = W_ij - m_i. θ_i is the
+probability that her submission is seen.
 
-The proof shows the learner the submissions, and the hidden noisy labels of N users besides the target v. Q0 and Q1 are
-the laws of what it shows if v's noisy label is 0 and 1. Under Q1 the proof may *move a bit*: it shows the label 0 of a
-random user J as 1. So the number of ones hides v's label too. The proof also splits each choice of a peer at random
-into a main slot and two *side slots*, and reveals the slot (see `moved_bit_slots`). Each side slot has probability κ.
-If a bit was moved, the probability of submitting a 1 shifts by ±u_ij/κ in a side slot. A larger κ makes this shift
-smaller, and the main slot's shift larger. Any κ is valid. `Offsets.plan` picks κ by variances in the Gaussian limit.
+The proof of `moved_bit` shows the learner more than the exchange does: besides the submissions, the noisy labels of N
+users other than v. Q0 and Q1 are the laws of all that is shown if v's noisy label is 0 and 1. Under Q0, let user i
+submit a 1 with probability p_i, given the labels shown. Under Q1 the probability is p_i + W_iv. Under Q1 the proof may
+also *move a bit*: it shows the label 0 of a random user J as 1. Then the probability is p_i + W_iv - W_iJ, so the
+submissions show less of v's label. The number of ones shown is larger by 1 instead. This hardly shows, because the
+number is random.
+
+The proof also puts each choice of a peer at random into one of three slots, and reveals the slot. There is a main slot,
+and there are two *side slots* of probability κ each (see `moved_bit_slots`). If a bit was moved, the probability of
+submitting a 1 shifts by u_iv/κ in the first side slot, and by -u_iJ/κ in the second. If no bit was moved, this
+probability shifts by W_iv/(1-2κ) in the main slot. So a larger κ makes the shifts in side slots smaller, and the shift
+in the main slot larger. Any κ is valid. `Offsets.plan` picks κ by variances in the Gaussian limit.
 
 For speed, offsets are rounded up to few values (`OffsetBins`), and the columns of W are put in few classes. A class has
 one law. Both steps weaken the bound slightly.
@@ -36,19 +43,20 @@ _BINS = (5, 2)
 _CLASSES = 8
 """Largest number of classes of columns."""
 _FINE = 4.0
-"""Number of grid points in one standard deviation of the loss of all first side slots."""
+"""Number of grid points in one standard deviation. The deviation is of the sum of the privacy losses in all users'
+first side slots."""
 
 
 @dataclass(frozen=True)
 class SlotPlan:
-    """How the proof splits users' choices of a peer into a main slot and two side slots.
+    """How the proof puts users' choices of a peer into slots: a main slot or one of two side slots.
 
     Args:
         limit: a user with an offset of a size above this limit has wide side slots.
         kappa, wide: the probability κ of a narrow and of a wide side slot.
         wide_users: the largest number of users with wide side slots, for any target and any user J.
         variance: approximate variance of the log likelihood ratio.
-        moved_share: roughly the share of v's effect on the submissions that is best turned into a moved bit.
+        moved_share: approximately the best probability of moving a bit.
         grid: step of the grid of side slots' losses; not used if there are no side slots.
     """
 
@@ -131,9 +139,9 @@ class Offsets:
         """The best plan for a target v, among the plans that are tried: the privacy loss has the least variance.
 
         Any plan is valid. If none of the tried plans fits, no bit is moved (`moved_share` is 0). Let `own` be the
-        variance of the main slots' loss. Let `hiding` be the variance of the number of ones' loss, if a bit is moved
-        for sure. Without side slots the best probability of moving a bit is own/(own + hiding). The variance is then
-        own · hiding/(own + hiding). Side slots add to `hiding`.
+        variance of the privacy loss in main slots if no bit is moved. Let `hiding` be the variance of the loss from the
+        number of ones if a bit is moved for sure. Without side slots the best probability of moving a bit is own/(own +
+        hiding). The variance is then own · hiding/(own + hiding). Side slots add to `hiding`.
 
         Args:
             weights, rates: (F,), W_iv and θ_i of each user i who may fetch from v.
@@ -150,9 +158,10 @@ class Offsets:
         return min(plans, key=lambda plan: plan.variance, default=still)
 
     def _plans(self, limit: float, weights: Floats, rates: Floats, spread: float, hiding: float) -> Iterator[SlotPlan]:
-        """Yield one plan for each suitable pair of values of κ, for small and for large offsets.
+        """Yield one plan for each suitable pair of values of κ: one for small offsets, one for large offsets.
 
-        A value of κ is suitable if the shift of side slots is below the probability that a typical submission is 1.
+        Let p be the probability that a typical submission is 1. A pair is suitable if shifts in side slots are at most
+        0.25 p(1-p) for small offsets, and at most 0.7 p(1-p) for large offsets.
 
         Args:
             limit: see `SlotPlan`. weights, rates, spread, hiding: see `plan`.
@@ -163,8 +172,8 @@ class Offsets:
         columns = max(1, self.rows.shape[1])
         beyond = float((squares * large).sum()) / columns
         within = float(squares.sum()) / columns - beyond
-        # Take the largest number of offsets above `limit` in a column, and the largest number below -`limit`. They may
-        # come from two columns, because a class of columns is charged for both numbers. `wide_users` is twice their
+        # Take the largest number of offsets above `limit` in a column, and the largest number below -`limit`. The two
+        # maxima may be from different columns: the law of a class of columns uses both. `wide_users` is twice their
         # sum: once for v, and once for J.
         signs = [np.count_nonzero(side > limit, axis=0).max(initial=0) for side in (self.entries, -self.entries)]
         wide_users = min(2 * int(sum(signs)), self.rows.shape[0])
@@ -220,9 +229,11 @@ class Offsets:
         for direction, users in zip((sign, -sign), (-np.diff(counts, axis=1, append=0)).tolist(), strict=True):
             for end, count in zip(ends, users, strict=True):
                 kappa = plan.kappa if end <= plan.limit else plan.wide
-                # A shift downward needs p >= u/κ. `Slots._slot_bands` lowers the main slot's p for this. The end of the
-                # bin may replace u: the pair (p, p - d) is a post-processing of (d', 0) if d <= p <= d'. For p > d' a
-                # larger shift only shows more.
+                # Let d = u/κ be the size of a shift downward, and d' >= d this size for the end of u's bin. p - d must
+                # not be negative. If p_i < d, the side slot gets p = d, and the main slot a p below p_i, such that the
+                # mean over all slots stays p_i (see `Slots._slot_bands`). The law has the shift d' in place of d. If
+                # p > d', the larger shift only shows more. If d <= p <= d', the pair (p, p - d) is a post-processing of
+                # (d', 0).
                 least = low if direction > 0.0 else max(low, end / kappa)
                 shifts.append(Shift(min(1.0, rate * kappa), least, max(least, high), direction * end / kappa, count))
         return product(shifts, plan.grid)
@@ -240,9 +251,10 @@ class Offsets:
         """The mean over all columns of the law of what all users show in second side slots.
 
         Columns are put in at most `_CLASSES` (8) classes of nearly equal size, by how many offsets of each size they
-        have. For each size, all columns of a class get the largest number in any column of the class. More users show
-        no less. In a slot of the same width, a larger offset shows no less. `moved_bit_slots` explains whose slots are
-        wide. The result is `LAW_SHOWN` (the target's noisy label counts as seen) if some shifted probability exceeds 1.
+        have. For each size, all columns of a class get the largest number in any column of the class. This never lowers
+        a divergence: more users show at least as much, and so does a larger offset in a slot of the same width.
+        `moved_bit_slots` explains whose slots are wide. The result is `LAW_SHOWN` (the target's noisy label counts as
+        seen) if some shifted probability exceeds 1.
         """
         counts = np.moveaxis(self.bins(plan.limit).counts, 2, 0)
         lines, columns = np.unique(counts.reshape(len(counts), -1), axis=0, return_counts=True)

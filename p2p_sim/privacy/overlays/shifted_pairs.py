@@ -253,11 +253,14 @@ def _outcomes(users: Shift) -> Outcomes:
 
 @lru_cache(maxsize=4096)
 def counted(users: Shift, grid: float) -> ShiftLaw:
-    """The law of the likelihood ratio of what `users.count` users with equal pairs show together.
+    """The two laws of what `users.count` users with equal pairs show together.
 
-    The result is on a grid of log-ratios of step `grid`. Let k users show 1, and z users show 0. The log-ratio is k
+    The result has the probabilities, under the first law, of the likelihood ratios of the second law to the first. The
+    logarithms of the ratios lie on a grid of step `grid`. Let k users show 1, and z users show 0. The log-ratio is k
     ln(b₁/a₁) + z ln(b₀/a₀). a₁ and b₁ are the probabilities of a 1 under the first and the second law. a₀ and b₀ are
-    the probabilities of a 0. The probability that any user shows which law holds is in `lost`.
+    the probabilities of a 0. All approximations only raise divergences. A log-ratio between two points of the grid is
+    spread to both points. Rare counts that are left out add to `lost`, as does the case that any user shows which law
+    holds.
     """
     hit, zero, law_itself, alike = _outcomes(users)
     # With probability (1 - law_itself)^count nobody shows which law holds. All other outcomes count as lost.

@@ -137,13 +137,17 @@ class Tails:
         return bounds
 
     def worst(self, users: Ints, count: int) -> Floats:
-        """Bounds of the probability that p_i is below each of the K levels, (count, K), with equal rows.
+        """For each of the K levels, one upper bound of the probability that p_i is below the level.
 
-        `lacking` explains p_i. The bounds hold for each of the users i, and for any target. So each user's largest
-        fetch probability is left out: it may be the one for the target.
+        The bound holds for each of the users i, whoever the target is. p_i is the sum of i's fetch probabilities for
+        users, other than the target, with noisy label 1. Here i's largest fetch probability is left out of p_i, because
+        it may be the one for the target. The bound for a level is the largest one of any of the users.
 
         Args:
-            users: the users, by number. count: how many copies of the bounds are returned.
+            users: the users i, by number. count: how often the K bounds are repeated.
+
+        Returns:
+            (count, K): `count` equal rows, each with the K bounds.
         """
         bounds = self.lacking(users, np.array([self.row(user).max(initial=0.0) for user in users.tolist()]))
         return np.broadcast_to(bounds.max(axis=0, initial=0.0), (count, len(self.levels)))

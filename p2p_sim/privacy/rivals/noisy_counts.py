@@ -16,16 +16,18 @@ binomial variables with parameter 1/h and success probability 1-t. Z is the diff
 h-th power of a share's generating function is the generating function of Z. So the sum of h shares has exactly the law
 of Z. The sum of n >= h shares has the law of Z plus independent noise. Let c of n users reveal their shares, and let d
 users send nothing. Then at least h = n-c-d shares still hide the target's label. So the exact δ(ε) is an upper bound,
-since further noise is a post-processing. Adding shares modulo 2^64 is a post-processing, too.
+since further noise is a post-processing. *Helpers*, users of the bag, add up what the users send, modulo 2^64. This is
+a post-processing, too.
 
-*A lower bound of δ(ε)* if m shares are added, r = m/h times as many as needed. The sum of the m shares is symmetric.
-Let p be the probability that this sum is 0. Consider the event that every moved count is at the first world's true
-value or further away from the second world's value. Let a = (1+p)/2 and b = (1-p)/2. The event has probability a^L in
-the first world and b^L in the second world. Let q be the probability that a bag is released. Then
-δ(ε) >= q (a^L - e^ε b^L). For r = 1 and q = 1 this is the exact δ(ε), if positive.
+*A lower bound of δ(ε).* Let m shares be added, r = m/h times as many as needed. Their sum is symmetric. Let p be the
+probability that this sum is 0. The target has one label in the first world, and another label in the second world. So
+each moved count has a true value in each world, x and x'. Consider the event that every noisy moved count is x, or lies
+beyond x as seen from x'. Let a = (1+p)/2 and b = (1-p)/2. The event has probability a^L in the first world and b^L in
+the second world. Let q be the probability that a bag is released. Then δ(ε) >= q (a^L - e^ε b^L). For r = 1 and q = 1
+this is the exact δ(ε), if positive.
 
-*One user's messages*, read together, are the counts for her label with one share added to each. A share is the
-difference of two independent variables. The probabilities f of one such variable have f(k+1)/f(k) = t
+*One user's messages*, read together, show what she adds to each released count: 0 or 1, plus one share of noise. A
+share is the difference of two independent variables. The probabilities f of one such variable have f(k+1)/f(k) = t
 (1/h+k)/(k+1) >= t/h. So neighbouring values of a share have a probability ratio within e^(±(1/σ + ln h)). The pure ε of
 the messages is L (1/σ + ln h).
 """
@@ -47,11 +49,12 @@ Holder = Literal["curator", "shares"]
 LEAST_SCALE, LARGEST_SCALE = 1e-3, 1e6
 PUBLIC_BAGS = Condition("public-bags", "bags depend on no label, and each bag's counts are released once")
 EXACT_NOISE = Condition(
-    "exact-geometric", "the noise has exactly its law: what a random generator gives away is not counted"
+    "exact-geometric", "the noise is exactly two-sided geometric: what a random generator gives away is not counted"
 )
 CURATED = (Condition("trusted-curator", "a trusted curator holds all labels"), PUBLIC_BAGS, EXACT_NOISE)
 FEW_COLLUDERS = Condition(
-    "few-colluders", "at most `colluders` users of a bag, helpers or not, pool what they see with the learner"
+    "few-colluders",
+    "at most `colluders` users of a bag pool what they see with the learner; helpers, who add up shares, count too",
 )
 ONE_LIST = Condition(
     "one-list-of-senders",

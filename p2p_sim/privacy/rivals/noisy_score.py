@@ -28,7 +28,10 @@ LEAST_SCALE, LARGEST_SCALE = 0.05, 1e6
 SCORE_CONDITIONS = (
     Condition("trusted-scorer", "a trusted curator holds the held-out users' labels, counts and adds the noise"),
     Condition("one-row-each", "every held-out user is counted once; features and who is held out depend on no label"),
-    Condition("exact-score-noise", "the noise has exactly its law: what a random generator gives away is not counted"),
+    Condition(
+        "exact-score-noise",
+        "the noise is exactly two-sided geometric or Gaussian: what a random generator gives away is not counted",
+    ),
 )
 _MARGIN = 1e-12
 
