@@ -13,6 +13,7 @@ from analysis.study import EPSILON, Frame, command, curves
 from p2p_sim.figures import Panel, plot_study
 
 NAME = "clustering-synthetic"
+# τ: the least share of a label from which ClusterRR draws; this variant sets τ to the heterogeneity φ
 HALF = "ClusterRR, half each, τ = φ (curator)"
 MEASURES = ("excess_risk", "nonprivate_excess_risk", "excess_risk_floor")
 PHI = "population.heterogeneity"
@@ -41,7 +42,7 @@ def main(frame: Frame) -> list[Path]:
     ]
     count = table["replicates"]
     note = (
-        f"{count.min()} to {count.max()} replicates a point, bands: 95% intervals. 20 clusters of 4 points, "
+        f"{count.min()} to {count.max()} replicates a point, bands: 95% intervals. 20 clusters, each with 4 feature vectors; "
         f"n = {int(table['num_users'].max()):,}; the learner predicts each point's majority label; pure ε for "
         f"ClusterRR and UniformRR, δ = {table['delta'].iloc[0]:g} for the exchange; both variants of ClusterRR get "
         "the true φ. In brackets: who must be trusted."

@@ -90,8 +90,8 @@ def finite(value: Any) -> Any:
 
     if isinstance(value, Mapping):
         return {key: finite(entry) for key, entry in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [finite(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
+    if isinstance(value, float | np.floating) and not math.isfinite(value):
         return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
     return value.item() if isinstance(value, np.generic) else value

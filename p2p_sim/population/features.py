@@ -126,7 +126,7 @@ def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
         keys = " with ".join(filter(None, (decimal, thousands)))
         return f"{keys} reads all {count(len(texts), 'cell')} of this column as numbers"
     # a few words among numbers are likely missing values; many different texts are categories; too many are names
-    different, wordy = len(set(texts)), sum(text in words for text in texts)
+    different, wordy = len(set(texts) - {None}), sum(text in words for text in texts)
     if 2 * wordy <= len(texts) and len(words) <= 3:
         markers = ", ".join(quoted(word) for word in sorted(words))
         return f"population.missing = [{markers}] would read such cells as missing"

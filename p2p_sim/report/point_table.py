@@ -37,7 +37,7 @@ FIGURES = (
     Figure("nonprivate_excess_risk", "excess risk without privacy", False),
     Figure("constant_excess_risk", "excess risk of the best constant", False),
     Figure("nonprivate_half_l1", "half-L1 distance without noise", False),
-    Figure("cells", "cells released", False),
+    Figure("cells", "histogram cells released", False),
     Figure("effective_sampling_rate", "labels that arrive, share", False),
 )
 """Columns of the table in order of importance. Excess risk replaces accuracy if known at all points."""

@@ -165,4 +165,4 @@ def _check_members(members: tuple[tuple[int, ...], ...], num_features: int) -> N
         raise ValueError(f"groups: feature {outside[0]} does not exist; indices are 0 to {num_features - 1}")
     twice = sorted({i for i in everything if everything.count(i) > 1})
     if twice:
-        raise ValueError(f"groups: feature {twice[0]} is in several groups; they must not overlap")
+        raise ValueError(f"groups: feature {twice[0]} occurs twice; every feature may be in one group, once")

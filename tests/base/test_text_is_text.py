@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import io
+import math
 
 import matplotlib.pyplot
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 
 import p2p_sim
-from p2p_sim.base.written_values import as_text, without_formulas
+from p2p_sim.base.written_values import as_text, finite, without_formulas
 from p2p_sim.figures.heat_map import plot_heat
 from p2p_sim.figures.message_times import plot_load, plot_sampling, plot_timeline
 from p2p_sim.results.release_export import _write
@@ -161,3 +162,8 @@ def test_every_csv_file_that_a_command_writes_has_no_formulas(tmp_path, monkeypa
     tuning = search_outcome.Tuning(base(), Space(()), search_outcome.Goal(epsilon=1.0), "oracle")
     search_outcome.write_outcome(tmp_path, tuning, [], {}, None)
     assert (tmp_path / search_outcome.TRIALS_CSV).read_text() == "kind,x0\n'=1+1,-0.5\n"
+
+
+def test_no_infinity_reaches_json_at_any_depth():
+    values = {"a": (np.float32("inf"), [np.float32("nan"), -math.inf]), "b": np.int8(3)}
+    assert finite(values) == {"a": ["inf", [None, "-inf"]], "b": 3}

@@ -320,7 +320,7 @@ def test_each_organisation_is_judged_on_its_own_rows():
         ("adversaries", {"liars": {"share": 0.1}}, "adversaries.liars has no meaning"),
         ("population", {"kind": "circle"}, "population.kind = 'circle': looks at all rows, but a whole row is private"),
         ("mechanism.importance", [0.5, 0.5], "importance needs groups"),
-        ("mechanism.groups", [[0, 1], [1]], "feature 1 is in several groups"),
+        ("mechanism.groups", [[0, 1], [1]], "feature 1 occurs twice"),
         ("mechanism.groups", [[-1]], "feature -1 does not exist"),
         ("mechanism.epsilon", 0.0, "mechanism.epsilon = 0.0: must be above 0 and at most 100, or .inf. for no noise"),
         ("mechanism.low_share", 1.0, "mechanism.low_share = 1.0: .*less than 1"),

@@ -203,7 +203,7 @@ def test_an_audit_attacks_parts_and_dealt_groups(keys, table):
         (OWNER, "private_stacking", {"epsilon": 0.0}, 'must be above 0 and at most 100, or "inf"'),
         (OWNER, "private_stacking", {"epsilon": "much"}, 'must be above 0 and at most 100, or "inf"'),
         ({"kind": "kmeans"}, "private_stacking", {}, "looks at features, but a whole row is private"),
-        (OWNER, "private_stacking", {"groups": [[0, 1], [1, 2]]}, "feature 1 is in several groups"),
+        (OWNER, "private_stacking", {"groups": [[0, 1], [1, 2]]}, "feature 1 occurs twice"),
         (OWNER, "private_stacking", {"groups": [[0], [1]], "num_groups": 2}, "num_groups: groups are given"),
         (OWNER, "private_stacking", {"num_groups": 2, "norm_bound": [1.0] * 3}, "one for each of the 2 groups"),
         (OWNER, "private_stacking", {"norm_bound": 0.0}, "norm_bound = 0.0: must be 1e-9 to 1e9"),

@@ -13,7 +13,7 @@ from p2p_sim.base.streams import Streams
 from p2p_sim.population.build import build_population
 from p2p_sim.population.clustering import KMeansClusters
 from p2p_sim.population.digits_and_adult import DigitsConfig
-from p2p_sim.population.features import MOST_VALUES
+from p2p_sim.population.features import MOST_VALUES, _way_out
 from p2p_sim.population.table import NEW_KEYS, TableConfig
 from p2p_sim.replicate.advice import advice, examined
 from p2p_sim.replicate.replicate import Replicate, identity
@@ -271,6 +271,10 @@ def test_a_one_hot_column_of_mostly_distinct_values_is_named(tmp_path, monkeypat
     table["who"] = ["A", *(str(row % 5) for row in range(ROWS - 1))]  # codes that the user lists
     assert warned(one_hot=["who"]) == []
     assert "'A' is no number" in warned(one_hot=True)[0]
+
+
+def test_a_missing_cell_is_no_value_of_a_one_hot_column():
+    assert "each of its 4 values" in _way_out("c", ["a", "b", "c", "d", None], {"a", "b", "c", "d"})
 
 
 def test_a_column_of_too_many_values_names_the_cell_that_is_no_number(tmp_path):

@@ -229,7 +229,7 @@ HALF = {"groups": [[0], [1]], "importance_is_public": True}
         (SampleStacking(combiner="vote"), "combiner = 'vote': must be one of stacked"),
         (SampleStacking(low_share=1.0), "low_share = 1.0"),
         (FeatureStacking(epsilon=-1.0), "epsilon = -1.0"),
-        (FeatureStacking(groups=[[0], [0, 1]]), "feature 0 is in several groups"),
+        (FeatureStacking(groups=[[0], [0, 1]]), "feature 0 occurs twice"),
         (FeatureStacking(groups=[[0], [2]]), "feature 2 does not exist"),
         (FeatureStacking(groups=[[0], []]), "none may be empty"),
         (FeatureStacking(importance=[0.5, 0.5]), "importance_is_public=True"),

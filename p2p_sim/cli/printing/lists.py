@@ -60,7 +60,8 @@ def print_where(checks: Iterable[DataSetFiles], directory: Path | None) -> None:
 
 
 def print_check(checks: Iterable[DataSetFiles], directory: Path, named: bool) -> int:
-    """Print the version or the fault of each file that is here, and return the number of faults.
+    """Print the version of each file that is here, and the fault of each wrong or missing file; return the number of
+    faults.
 
     Args:
         checks: each data set with the files that were looked for. directory: where the files should be. named: whether

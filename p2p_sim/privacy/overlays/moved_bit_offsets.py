@@ -92,7 +92,8 @@ class Offsets:
     """The offsets u_ij = W_ij - m_i of a table's entries W_ij, where m_i is the median of row i.
 
     Args:
-        rows: (R, N+1), W_ij for R users i who may submit and N+1 users j with hidden noisy labels. rates: (R,), θ_i.
+        rows: (R, N+1), W_ij for R users i who may submit and N+1 users j: the target and N others, whose noisy labels are unknown
+        in the exchange. rates: (R,), θ_i.
     """
 
     rows: Floats
@@ -241,8 +242,8 @@ class Offsets:
     def average(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
         """The law of the likelihood ratio of what all users show in second side slots, averaged over the user J.
 
-        J is any user with a hidden noisy label. Every probability p of submitting a 1 lies in [low, high]. The law
-        depends only on the plan's limit, values of κ and grid. So plans that agree in these share one stored law.
+        J is any of the N+1 users. Every probability p of submitting a 1 lies in [low, high]. The law depends only on
+        the plan's limit, values of κ and grid. So plans that agree in these share one stored law.
         """
         return self._mixture(replace(plan, wide_users=0, variance=0.0, moved_share=0.0), low, high)
 
