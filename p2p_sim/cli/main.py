@@ -135,8 +135,6 @@ def _exports(
     Raises:
         InputError: a file cannot be written, or the scenario has nothing to write into it.
     """
-    if export is None and transcript is None:
-        return {}
     from p2p_sim.results import release_export
 
     # check the paths first, then whether the scenario has anything to write
