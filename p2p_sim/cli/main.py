@@ -26,7 +26,6 @@ from p2p_sim.cli.options import (
     Split,
     Version,
     Workers,
-    check_data_dir,
     check_file,
     interruptible,
     one_of,
@@ -99,7 +98,6 @@ def run(
 
     Example: p2p-sim run quickstart --set mechanism.flip_prob=0.2
     """
-    check_data_dir(data_dir)
     chosen = load(scenario, overrides, engine)
     from p2p_sim.base import progress_shown
 
@@ -173,7 +171,6 @@ def validate(
 
     Example: p2p-sim validate scenarios/*.toml
     """
-    check_data_dir(data_dir)
     failed = False
     for file in files:
         try:
@@ -234,7 +231,6 @@ def network(
     from p2p_sim.results import NETWORK
 
     # check the options before the replicate runs
-    check_data_dir(data_dir)
     chosen = load(scenario, overrides, None)
     directory = out or directory_of(chosen, data_dir) / NETWORK
     check(chosen, replicate, directory)

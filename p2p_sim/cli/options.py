@@ -115,6 +115,13 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def check_data_dir(data_dir: Path | None) -> Path | None:
+    """The value of the option --data-dir. Raise InputError if the data directory does not exist; None is allowed."""
+    if data_dir is not None and not data_dir.is_dir():
+        raise InputError(f"--data-dir {data_dir}: {no_directory(data_dir)}")
+    return data_dir
+
+
 ScenarioFile = Annotated[
     Path,
     typer.Argument(metavar="SCENARIO", help="File or name of a scenario, such as quickstart.", show_default=False),
@@ -129,7 +136,12 @@ Overrides = Annotated[
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", metavar="DIR", help="Directory of data files.  [default: $P2P_SIM_DATA]"),
+    typer.Option(
+        "--data-dir",
+        metavar="DIR",
+        help="Directory of data files.  [default: $P2P_SIM_DATA]",
+        callback=check_data_dir,
+    ),
 ]
 ResultsDir = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Results directory.  [default: results/NAME-HASH]")
@@ -173,12 +185,6 @@ Quiet = Annotated[
 def one_of(*names: str) -> Callable[[], list[str]]:
     """A function that returns a list of the given names. The shell offers these names when it completes an option."""
     return lambda: list(names)
-
-
-def check_data_dir(data_dir: Path | None) -> None:
-    """Raise InputError if the data directory does not exist; None is allowed."""
-    if data_dir is not None and not data_dir.is_dir():
-        raise InputError(f"--data-dir {data_dir}: {no_directory(data_dir)}")
 
 
 FIGURES = (".png", ".pdf", ".svg")

@@ -15,7 +15,6 @@ from p2p_sim.cli.options import (
     Overrides,
     Quiet,
     ScenarioFile,
-    check_data_dir,
     check_file,
     one_of,
 )
@@ -263,7 +262,6 @@ def audit(
     from p2p_sim.cli.printing.numbers import print_output
     from p2p_sim.cli.printing.small_audits import audit_output
 
-    check_data_dir(data_dir)
     check_file("--figure", figure, FIGURES)  # before the attack, which may take minutes
     result = attack(
         load(scenario, overrides, engine), observer, members, trials=trials,
