@@ -61,21 +61,17 @@ class Commands(TyperGroup):
     """The group of all commands. The group's help shows the first paragraph of each command's own help."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the list of all commands that are not hidden, each with the first paragraph of its help.
+        """Write the list of all commands, each with the first paragraph of its help.
 
         Args:
             ctx: Click's context of the call, not used here. formatter: Click's writer of the help text.
         """
-        visible = [(name, command) for name, command in self.commands.items() if not command.hidden]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, first_sentence(command.help or "")) for name, command in visible])
+            formatter.write_dl([(name, first_sentence(command.help or "")) for name, command in self.commands.items()])
 
 
 class App(typer.Typer):
     """The command line, in which every command is a `Command`."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(cls=Commands, rich_markup_mode=None, **settings)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
         """A decorator that makes a function a command, whose help shows the example as lines for a shell.
