@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p2p_sim.base import InputError, RunFailed, count
+from p2p_sim.base import InputError, RunFailed, count, progress_shown, read_toml, write_whole, writing
 from p2p_sim.cli.new import new
 from p2p_sim.cli.options import (
     FIGURES,
     App,
     AsJson,
+    Commands,
     DataDir,
     Note,
     Overrides,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 app = App(
     name="p2p-sim",
+    cls=Commands,
+    rich_markup_mode=None,
     help="Simulate peer-to-peer label exchange and say exactly how private and how useful it is.",
     invoke_without_command=True,
     pretty_exceptions_enable=False,
@@ -99,7 +102,6 @@ def run(
     Example: p2p-sim run quickstart --set mechanism.flip_prob=0.2
     """
     chosen = load(scenario, overrides, engine)
-    from p2p_sim.base import progress_shown
 
     # show progress before the libraries of a run load
     with interruptible(), progress_shown(chosen.name, "replicates", chosen.replicates, quiet=quiet) as report:
@@ -223,7 +225,6 @@ def network(
 
     Example: p2p-sim network quickstart --set network.loss=0.05
     """
-    from p2p_sim.base import write_whole, writing
     from p2p_sim.cli.printing.network_summary import network_output, oddities
     from p2p_sim.cli.printing.numbers import print_output, warn_of_oddities
     from p2p_sim.film import film_html
@@ -287,7 +288,6 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
     Raises:
         InputError: the file is not valid.
     """
-    from p2p_sim.base import read_toml
     from p2p_sim.replicate import Replicate, examined
     from p2p_sim.replicate.advice import advice
     from p2p_sim.sweeps import load_sweep

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from p2p_sim.base import InputError
+from p2p_sim.base import InputError, progress_shown
 from p2p_sim.cli.options import (
     AsJson,
     Dask,
@@ -123,7 +123,6 @@ def tune(
     if not 1 <= trials <= 100_000:
         raise InputError(f"--trials {trials}: must lie in 1..100000")
     chosen = load(scenario, overrides, None)
-    from p2p_sim.base import progress_shown
     from p2p_sim.cli.executors import for_run
     from p2p_sim.cli.printing.numbers import print_output
     from p2p_sim.cli.printing.tuning_trials import tuned_output

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from p2p_sim.base import InputError
+from p2p_sim.base import InputError, check_new, write_whole, writing
 from p2p_sim.cli.options import (
     FIGURES,
     AsJson,
@@ -188,7 +188,6 @@ def certify(
 
     Example: p2p-sim certify --cluster-size 200 --flip-prob 0.1 --sampling-rate 0.5 --delta 1e-6 --out claim.json
     """
-    from p2p_sim.base import check_new, write_whole, writing
     from p2p_sim.cli.printing.privacy_answers import print_certified
     from p2p_sim.privacy import Question, certified, verifier_source
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p2p_sim.base import EXAMPLES, InputError, find_scenario, is_shipped
+from p2p_sim.base import EXAMPLES, InputError, find_scenario, is_shipped, read_toml
 from p2p_sim.cli.options import AsJson, Note, Overrides, Quiet, check_data_dir, one_of
 
 if TYPE_CHECKING:
@@ -168,8 +168,6 @@ def _scenarios(path: Path, overrides: list[str] | None) -> "list[Scenario]":
 
     path: file or name. overrides: texts KEY=VALUE that change keys; None: no changes.
     """
-    from p2p_sim.base import read_toml
-
     if "axes" not in read_toml(find_scenario(path)):
         return [load(path, overrides, None)]
     from p2p_sim.sweeps import load_sweep
