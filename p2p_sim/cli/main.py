@@ -34,7 +34,7 @@ from p2p_sim.cli.options import (
 from p2p_sim.cli.points import sweep, tune
 from p2p_sim.cli.privacy import audit, calibrate, certify, privacy
 from p2p_sim.cli.results import compare, explore, plot, report
-from p2p_sim.cli.scenarios import cite, data, load, located, scenarios
+from p2p_sim.cli.scenarios import against_randomised_response, cite, data, load, located, scenarios
 
 if TYPE_CHECKING:
     from p2p_sim import Scenario
@@ -111,7 +111,6 @@ def run(
         exports = _exports(chosen, export, transcript)
         finished = run_point(chosen, out, data_dir, report, for_run(chosen, workers, split))
     from p2p_sim.cli.printing.run_summary import print_json, print_summary
-    from p2p_sim.cli.scenarios import against_randomised_response
 
     written = [(path, write(chosen, path, data_dir)) for path, write in exports.items()]
     if json_:

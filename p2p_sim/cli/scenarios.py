@@ -66,8 +66,7 @@ def scenarios(
         return
     from p2p_sim.cli.printing.lists import catalogue_output
     from p2p_sim.cli.printing.numbers import print_output
-    from p2p_sim.sweeps import check_paper
-    from p2p_sim.sweeps.catalogue import catalogue
+    from p2p_sim.sweeps.catalogue import catalogue, check_paper
 
     print_output(catalogue_output(catalogue(paper and check_paper(paper))), json_)
 
