@@ -126,6 +126,8 @@ def message_lines(rows: Any, verbose: bool) -> list[Line]:
         lines.append(("submissions for each user", f"{values['effective_sampling_rate']}"))
     if verbose and "arrival_p99_s" in values:
         messages = "submissions" if "effective_sampling_rate" in values else "models"
-        lines.append((f"half of the {messages} arrived within", f"{values['arrival_p50_s'].value:.3g} s"))
-        lines.append((f"99% of the {messages} arrived within", f"{values['arrival_p99_s'].value:.3g} s"))
+        lines += [
+            (f"half of the {messages} arrived within", f"{values['arrival_p50_s'].value:.3g} s"),
+            (f"99% of the {messages} arrived within", f"{values['arrival_p99_s'].value:.3g} s"),
+        ]
     return lines
