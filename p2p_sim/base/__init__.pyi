@@ -66,6 +66,7 @@ from .toml import read_toml as read_toml
 from .toml import set_key as set_key
 from .toml import value_at as value_at
 from .whole_files import append_jsonl as append_jsonl
+from .whole_files import check_new as check_new
 from .whole_files import directory_made as directory_made
 from .whole_files import in_place_of as in_place_of
 from .whole_files import no_directory as no_directory

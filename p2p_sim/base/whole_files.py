@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from p2p_sim.base.errors import RunFailed
+from p2p_sim.base.errors import InputError, RunFailed
 
 
 def no_file(path: Path) -> str:
@@ -22,6 +22,16 @@ def no_file(path: Path) -> str:
 def no_directory(path: Path) -> str:
     """The reason why a path names no directory: it is a file, or does not exist. Call this only for such a path."""
     return "is a file, not a directory" if path.exists() else "there is no such directory"
+
+
+def check_new(option: str, path: Path) -> None:
+    """Raise InputError if a file exists already, or if its folder does not exist. option: the command's option that
+    named the path, such as "--out", for the message.
+    """
+    if path.exists():
+        raise InputError(f"{option} {path}: exists already; choose another name")
+    if not path.parent.is_dir():
+        raise InputError(f"{option} {path}: there is no directory {path.parent}")
 
 
 @contextmanager

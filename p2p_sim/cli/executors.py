@@ -3,12 +3,11 @@ executor.
 """
 
 import os
-from collections.abc import Mapping
 
 from p2p_sim.base import InputError
 from p2p_sim.replicate import replicates_that_fit
 from p2p_sim.scenario import Scenario
-from p2p_sim.sweeps import Executor, LocalProcesses, Serial, SweepPlan, at_a_time
+from p2p_sim.sweeps import DaskWorkers, Executor, LocalProcesses, Serial, SplitShards, SweepPlan, at_a_time
 
 
 def for_run(scenario: Scenario, workers: int | None, split: str | None, dask: str | None = None) -> Executor:
@@ -26,7 +25,7 @@ def for_run(scenario: Scenario, workers: int | None, split: str | None, dask: st
     """
     _check(workers, split, dask)
     if dask is not None:
-        return _dask(dask, scenario.packages)
+        return DaskWorkers(dask, packages=scenario.packages)
     if split is not None:
         return _split(_processes(workers), scenario)
     return at_a_time(workers or min(os.cpu_count() or 1, replicates_that_fit(scenario)))
@@ -45,7 +44,7 @@ def for_sweep(plan: SweepPlan, workers: int | None, dask: str | None, split: str
         InputError: a value is out of its range, or the options do not go together.
     """
     _check(workers, split, dask)
-    chosen = _processes(workers) if dask is None else _dask(dask, plan.packages)
+    chosen = _processes(workers) if dask is None else DaskWorkers(dask, packages=plan.packages)
     return chosen if split is None else _split(chosen, plan.base)
 
 
@@ -67,14 +66,6 @@ def _processes(workers: int | None) -> Executor:
     return LocalProcesses(count) if count > 1 else Serial()
 
 
-def _dask(address: str, packages: Mapping[str, str]) -> Executor:
-    from p2p_sim.sweeps import DaskWorkers
-
-    return DaskWorkers(address, packages=packages)
-
-
 def _split(inner: Executor, scenario: Scenario) -> Executor:
-    from p2p_sim.sweeps import SplitShards
-
     scenario.network.check_splittable()
     return SplitShards(inner)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p2p_sim.base import InputError, RunFailed, count
+from p2p_sim.base import InputError, RunFailed, count, progress_shown, read_toml, write_whole, writing
 from p2p_sim.cli.new import new
 from p2p_sim.cli.options import (
     FIGURES,
     App,
     AsJson,
+    Commands,
     DataDir,
     Note,
     Overrides,
@@ -26,7 +27,6 @@ from p2p_sim.cli.options import (
     Split,
     Version,
     Workers,
-    check_data_dir,
     check_file,
     interruptible,
     one_of,
@@ -34,13 +34,15 @@ from p2p_sim.cli.options import (
 from p2p_sim.cli.points import sweep, tune
 from p2p_sim.cli.privacy import audit, calibrate, certify, privacy
 from p2p_sim.cli.results import compare, explore, plot, report
-from p2p_sim.cli.scenarios import cite, data, load, located, scenarios
+from p2p_sim.cli.scenarios import against_randomised_response, cite, data, load, located, scenarios
 
 if TYPE_CHECKING:
     from p2p_sim import Scenario
 
 app = App(
     name="p2p-sim",
+    cls=Commands,
+    rich_markup_mode=None,
     help="Simulate peer-to-peer label exchange and say exactly how private and how useful it is.",
     invoke_without_command=True,
     pretty_exceptions_enable=False,
@@ -99,9 +101,7 @@ def run(
 
     Example: p2p-sim run quickstart --set mechanism.flip_prob=0.2
     """
-    check_data_dir(data_dir)
     chosen = load(scenario, overrides, engine)
-    from p2p_sim.base import progress_shown
 
     # show progress before the libraries of a run load
     with interruptible(), progress_shown(chosen.name, "replicates", chosen.replicates, quiet=quiet) as report:
@@ -111,7 +111,6 @@ def run(
         exports = _exports(chosen, export, transcript)
         finished = run_point(chosen, out, data_dir, report, for_run(chosen, workers, split))
     from p2p_sim.cli.printing.run_summary import print_json, print_summary
-    from p2p_sim.cli.scenarios import against_randomised_response
 
     written = [(path, write(chosen, path, data_dir)) for path, write in exports.items()]
     if json_:
@@ -135,8 +134,6 @@ def _exports(
     Raises:
         InputError: a file cannot be written, or the scenario has nothing to write into it.
     """
-    if export is None and transcript is None:
-        return {}
     from p2p_sim.results import release_export
 
     # check the paths first, then whether the scenario has anything to write
@@ -175,7 +172,6 @@ def validate(
 
     Example: p2p-sim validate scenarios/*.toml
     """
-    check_data_dir(data_dir)
     failed = False
     for file in files:
         try:
@@ -228,7 +224,6 @@ def network(
 
     Example: p2p-sim network quickstart --set network.loss=0.05
     """
-    from p2p_sim.base import write_whole, writing
     from p2p_sim.cli.printing.network_summary import network_output, oddities
     from p2p_sim.cli.printing.numbers import print_output, warn_of_oddities
     from p2p_sim.film import film_html
@@ -236,7 +231,6 @@ def network(
     from p2p_sim.results import NETWORK
 
     # check the options before the replicate runs
-    check_data_dir(data_dir)
     chosen = load(scenario, overrides, None)
     directory = out or directory_of(chosen, data_dir) / NETWORK
     check(chosen, replicate, directory)
@@ -293,7 +287,6 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
     Raises:
         InputError: the file is not valid.
     """
-    from p2p_sim.base import read_toml
     from p2p_sim.replicate import Replicate, examined
     from p2p_sim.replicate.advice import advice
     from p2p_sim.sweeps import load_sweep

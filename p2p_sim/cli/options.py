@@ -61,21 +61,17 @@ class Commands(TyperGroup):
     """The group of all commands. The group's help shows the first paragraph of each command's own help."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the list of all commands that are not hidden, each with the first paragraph of its help.
+        """Write the list of all commands, each with the first paragraph of its help.
 
         Args:
             ctx: Click's context of the call, not used here. formatter: Click's writer of the help text.
         """
-        visible = [(name, command) for name, command in self.commands.items() if not command.hidden]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, first_sentence(command.help or "")) for name, command in visible])
+            formatter.write_dl([(name, first_sentence(command.help or "")) for name, command in self.commands.items()])
 
 
 class App(typer.Typer):
     """The command line, in which every command is a `Command`."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(cls=Commands, rich_markup_mode=None, **settings)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
         """A decorator that makes a function a command, whose help shows the example as lines for a shell.
@@ -115,6 +111,13 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def check_data_dir(data_dir: Path | None) -> Path | None:
+    """The value of the option --data-dir. Raise InputError if the data directory does not exist; None is allowed."""
+    if data_dir is not None and not data_dir.is_dir():
+        raise InputError(f"--data-dir {data_dir}: {no_directory(data_dir)}")
+    return data_dir
+
+
 ScenarioFile = Annotated[
     Path,
     typer.Argument(metavar="SCENARIO", help="File or name of a scenario, such as quickstart.", show_default=False),
@@ -129,7 +132,12 @@ Overrides = Annotated[
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", metavar="DIR", help="Directory of data files.  [default: $P2P_SIM_DATA]"),
+    typer.Option(
+        "--data-dir",
+        metavar="DIR",
+        help="Directory of data files.  [default: $P2P_SIM_DATA]",
+        callback=check_data_dir,
+    ),
 ]
 ResultsDir = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Results directory.  [default: results/NAME-HASH]")
@@ -173,12 +181,6 @@ Quiet = Annotated[
 def one_of(*names: str) -> Callable[[], list[str]]:
     """A function that returns a list of the given names. The shell offers these names when it completes an option."""
     return lambda: list(names)
-
-
-def check_data_dir(data_dir: Path | None) -> None:
-    """Raise InputError if the data directory does not exist; None is allowed."""
-    if data_dir is not None and not data_dir.is_dir():
-        raise InputError(f"--data-dir {data_dir}: {no_directory(data_dir)}")
 
 
 FIGURES = (".png", ".pdf", ".svg")

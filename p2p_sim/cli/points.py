@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from p2p_sim.base import InputError
+from p2p_sim.base import InputError, progress_shown
 from p2p_sim.cli.options import (
     AsJson,
     Dask,
@@ -16,7 +16,6 @@ from p2p_sim.cli.options import (
     ScenarioFile,
     Split,
     Workers,
-    check_data_dir,
     interruptible,
     one_of,
 )
@@ -45,7 +44,6 @@ def sweep(
 
     Example: p2p-sim sweep privacy-utility --workers 2
     """
-    check_data_dir(data_dir)
     where = located(file, sweep=True)  # this may print a note, so it comes before slow imports
     from p2p_sim.cli.executors import for_sweep
     from p2p_sim.cli.printing.sweep_progress import print_plan, print_sweep, print_sweep_json, progress
@@ -122,11 +120,9 @@ def tune(
 
     Example: p2p-sim tune quickstart --epsilon 0.5 --set replicates=5
     """
-    check_data_dir(data_dir)
     if not 1 <= trials <= 100_000:
         raise InputError(f"--trials {trials}: must lie in 1..100000")
     chosen = load(scenario, overrides, None)
-    from p2p_sim.base import progress_shown
     from p2p_sim.cli.executors import for_run
     from p2p_sim.cli.printing.numbers import print_output
     from p2p_sim.cli.printing.tuning_trials import tuned_output

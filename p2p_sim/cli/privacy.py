@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from p2p_sim.base import InputError
+from p2p_sim.base import InputError, check_new, write_whole, writing
 from p2p_sim.cli.options import (
     FIGURES,
     AsJson,
@@ -15,7 +15,6 @@ from p2p_sim.cli.options import (
     Overrides,
     Quiet,
     ScenarioFile,
-    check_data_dir,
     check_file,
     one_of,
 )
@@ -189,15 +188,14 @@ def certify(
 
     Example: p2p-sim certify --cluster-size 200 --flip-prob 0.1 --sampling-rate 0.5 --delta 1e-6 --out claim.json
     """
-    from p2p_sim.base import write_whole, writing
     from p2p_sim.cli.printing.privacy_answers import print_certified
     from p2p_sim.privacy import Question, certified, verifier_source
 
     # check first that both files are new: the proof may take long
-    _check_new("--out", out)
+    check_new("--out", out)
     program = None if verifier is None else verifier / verifier_source().name
     if program is not None:
-        _check_new("--verifier", program)
+        check_new("--verifier", program)
         if program.resolve() == out.resolve():
             raise InputError(f"--out {out}: is the file of --verifier too; choose another name")
     text = certified(Question(cluster_size, flip_prob, sampling_rate, rounds=rounds), delta, epsilon)
@@ -207,16 +205,6 @@ def certify(
         with writing(program):
             write_whole(program, verifier_source().read_bytes())
     print_certified(out, program or verifier_source(), quiet)
-
-
-def _check_new(option: str, path: Path) -> None:
-    """Raise InputError if a file exists already, or if its folder does not exist. option: the command's option that
-    named the path, such as "--out", for the message.
-    """
-    if path.exists():
-        raise InputError(f"{option} {path}: exists already; choose another name")
-    if not path.parent.is_dir():
-        raise InputError(f"{option} {path}: there is no directory {path.parent}")
 
 
 def audit(
@@ -273,7 +261,6 @@ def audit(
     from p2p_sim.cli.printing.numbers import print_output
     from p2p_sim.cli.printing.small_audits import audit_output
 
-    check_data_dir(data_dir)
     check_file("--figure", figure, FIGURES)  # before the attack, which may take minutes
     result = attack(
         load(scenario, overrides, engine), observer, members, trials=trials,

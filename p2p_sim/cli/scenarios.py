@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p2p_sim.base import EXAMPLES, InputError, find_scenario, is_shipped
-from p2p_sim.cli.options import AsJson, DataDir, Note, Overrides, Quiet, check_data_dir, one_of
+from p2p_sim.base import EXAMPLES, InputError, find_scenario, is_shipped, read_toml
+from p2p_sim.cli.options import AsJson, Note, Overrides, Quiet, check_data_dir, one_of
 
 if TYPE_CHECKING:
     from p2p_sim import Scenario
@@ -66,8 +66,7 @@ def scenarios(
         return
     from p2p_sim.cli.printing.lists import catalogue_output
     from p2p_sim.cli.printing.numbers import print_output
-    from p2p_sim.sweeps import check_paper
-    from p2p_sim.sweeps.catalogue import catalogue
+    from p2p_sim.sweeps.catalogue import catalogue, check_paper
 
     print_output(catalogue_output(catalogue(paper and check_paper(paper))), json_)
 
@@ -168,8 +167,6 @@ def _scenarios(path: Path, overrides: list[str] | None) -> "list[Scenario]":
 
     path: file or name. overrides: texts KEY=VALUE that change keys; None: no changes.
     """
-    from p2p_sim.base import read_toml
-
     if "axes" not in read_toml(find_scenario(path)):
         return [load(path, overrides, None)]
     from p2p_sim.sweeps import load_sweep
@@ -190,7 +187,9 @@ def data(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="NAME", help="Data sets; without a name, all.", show_default=False)
     ] = None,
-    data_dir: DataDir = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Directory of data files.  [default: $P2P_SIM_DATA]")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """List the data sets that are read from files, say where each file goes, check the files, or fetch data sets.

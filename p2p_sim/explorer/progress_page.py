@@ -136,8 +136,7 @@ def _cells(line: bytes, keys: list[str]) -> list[str]:
         return ["damaged"]
     if isinstance(row.get("error_rate"), float):
         row["accuracy"] = 1.0 - row["error_rate"]
-    names = ("replicate", *keys, *FIGURES)
-    return ["" if row.get(name) is None else shown_cell(name, row[name]) for name in names]
+    return ["" if row.get(name) is None else shown_cell(name, row[name]) for name in ("replicate", *keys, *FIGURES)]
 
 
 def _failure(record: Mapping[str, Any], keys: list[str]) -> str:

@@ -109,8 +109,7 @@ class Worth:
         view = view_of(request, self.results, self.table)
         if not view.group and request.group is None:
             # each value of a key of texts, such as the mechanism, has a line: no line joins points of two values
-            free = [key for key in self.results.keys if key not in (view.x, view.facet)]
-            named = [key for key in free if not is_number(self.table[key])]
+            named = [k for k in self.results.keys if k not in (view.x, view.facet) and not is_number(self.table[k])]
             view = replace(view, group=tuple(k for k in named if 1 < self.table[k].nunique() <= MOST_SERIES)[:1])
         return replace(view, log_x=self._logs[0], log_y=self._logs[1])
 

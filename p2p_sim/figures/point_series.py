@@ -133,10 +133,10 @@ def facets_of(table: pd.DataFrame, drawn: pd.DataFrame, view: View) -> list[Face
         table: all points, whose values give the panels. drawn: the points that can be drawn. view: the figure's
         columns.
     """
-    column = view.facet
-    values = list(table[column].unique()) if column else []
-    facets = [Facet(f"{short(str(column))} = {value(facet)}", drawn[drawn[column] == facet]) for facet in values]
-    return facets or [Facet("", drawn)]
+    if view.facet is None:
+        return [Facet("", drawn)]
+    values = table[view.facet].unique()
+    return [Facet(f"{short(view.facet)} = {value(cell)}", drawn[drawn[view.facet] == cell]) for cell in values]
 
 
 def apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:

@@ -116,8 +116,11 @@ def _measure(rows: pd.DataFrame) -> _Measure:
         return _Measure(rows[column], rows["nonprivate_excess_risk"], f"excess risk ({loss_text(rows)})", excess=True)
     if column != "accuracy":
         return _Measure(rows[column], rows[f"nonprivate_{column}"], long(column, rows))
-    references = 1.0 - rows["nonprivate_error_rate"].astype(float)
-    return _Measure(1.0 - rows["error_rate"], references, "accuracy on the holdout")
+    return _Measure(
+        values=1.0 - rows["error_rate"],
+        references=1.0 - rows["nonprivate_error_rate"].astype(float),
+        label="accuracy on the holdout",
+    )
 
 
 def statements(rows: pd.DataFrame) -> dict[str, float]:

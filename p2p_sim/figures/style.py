@@ -7,11 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.text import Text
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
-    from matplotlib.text import Text
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
@@ -51,7 +54,7 @@ def new_figure(width: float = 7.2, height: float = 4.4) -> "Figure":
 def drawing(
     path: Path, width: float = 7.2, height: float = 4.4, *, panels: int = 1, columns: int = 3, title: str = "",
     note: str = "", shared: bool = False, widths: Sequence[float] | None = None,
-) -> Iterator[tuple["Figure", list["Axes"]]]:  # fmt: skip
+) -> Iterator[tuple["Figure", list[Axes]]]:  # fmt: skip
     """A context with a new figure and the list of its panels' axes. The figure is written to a file at the end.
 
     Args:
@@ -59,8 +62,6 @@ def drawing(
         of panels. columns: largest number of panels in a row. title: text above the panels. note: text below the
         panels. shared: whether panels share their scales. widths: relative widths of the columns; None: equal.
     """
-    from matplotlib import rc_context
-
     columns = min(panels, columns)
     with rc_context(RC):
         # a grid of whole rows; the last places may stay empty
@@ -79,11 +80,10 @@ def drawing(
 
 
 @contextmanager
-def on_axes(existing: "Axes | None") -> Iterator["Axes"]:
+def on_axes(existing: Axes | None) -> Iterator[Axes]:
     """A context with axes to draw on: `existing` or, if None, the axes of a new pyplot figure, which notebooks show."""
-    from matplotlib import pyplot, rc_context
+    from matplotlib import pyplot
     from matplotlib.layout_engine import ConstrainedLayoutEngine
-    from matplotlib.text import Text
 
     if existing is not None:
         with rc_context({"text.parse_math": False}), _literal(existing.xaxis.label, existing.yaxis.label):
@@ -100,7 +100,7 @@ def on_axes(existing: "Axes | None") -> Iterator["Axes"]:
 
 
 @contextmanager
-def _literal(*texts: "Text") -> Iterator[None]:
+def _literal(*texts: Text) -> Iterator[None]:
     """A context in which a dollar sign in the given texts of a figure is a plain character. Text written inside the
     context stays plain. In later text, dollar signs mark mathematics again, if they did before.
     """
@@ -116,13 +116,13 @@ def _literal(*texts: "Text") -> Iterator[None]:
             text.set_parse_math(parses)
 
 
-def inches(axes: "Axes") -> tuple[float, float]:
+def inches(axes: Axes) -> tuple[float, float]:
     """The width and height of axes in inches, in the layout so far. Both may still change when the figure is drawn."""
     figure, size = cast("Figure", axes.get_figure(root=True)), axes.get_window_extent()
     return size.width / figure.dpi, size.height / figure.dpi
 
 
-def legend_inside(axes: "Axes") -> None:
+def legend_inside(axes: Axes) -> None:
     """Draw a legend on the axes, with labels wrapped to the width of the axes. Without labels, nothing is drawn."""
     handles, labels = axes.get_legend_handles_labels()
     if labels:
@@ -130,7 +130,7 @@ def legend_inside(axes: "Axes") -> None:
         axes.legend(handles, fitting, fontsize="small")
 
 
-def legend_below(figure: "Figure", grid: Sequence["Axes"], note: str, columns: int = 3, size: float = 9) -> None:
+def legend_below(figure: "Figure", grid: Sequence[Axes], note: str, columns: int = 3, size: float = 9) -> None:
     """Draw one legend below the panels `grid`, with each label once, in `columns` columns. note: the title. size: font
     size in points.
     """
@@ -138,14 +138,14 @@ def legend_below(figure: "Figure", grid: Sequence["Axes"], note: str, columns: i
     _one_legend(figure, grid, title, loc="outside lower left", fontsize=size, ncols=columns)
 
 
-def legend_beside(figure: "Figure", grid: Sequence["Axes"], note: str) -> None:
+def legend_beside(figure: "Figure", grid: Sequence[Axes], note: str) -> None:
     """Draw one legend in the empty place after the panels `grid`, with each label once. note: the legend's title."""
     empty = figure.axes[len(grid)]
     width = figure.get_figwidth() / empty.get_gridspec().ncols  # type: ignore[union-attr]
     _one_legend(empty, grid, textwrap.fill(note, int(12 * width)), loc="center left", fontsize=9)
 
 
-def _one_legend(target: "Figure | Axes", grid: Sequence["Axes"], title: str, **look: Any) -> None:
+def _one_legend(target: "Figure | Axes", grid: Sequence[Axes], title: str, **look: Any) -> None:
     """Draw one legend on `target` with every label of the panels `grid` once; `look` goes to matplotlib's `legend`."""
     handles: dict[str, Any] = {}
     for axes in grid:
@@ -163,23 +163,19 @@ def save(figure: "Figure", path: Path) -> None:
     figure.savefig(path, metadata=drop.get(path.suffix))
 
 
-def powers_of_ten(axis: "Axis") -> None:
+def powers_of_ten(axis: Axis) -> None:
     """Label the ticks of a logarithmic axis with powers of ten. Exponents are superscript characters."""
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
     axis.set_major_formatter(FuncFormatter(lambda x, _: "10" + str(round(math.log10(x))).translate(RAISED)))
     axis.set_minor_formatter(NullFormatter())
 
 
-def plain_log_ticks(axis: "Axis", low: float, high: float, room: float = math.inf) -> None:
+def plain_log_ticks(axis: Axis, low: float, high: float, room: float = math.inf) -> None:
     """Label the ticks of a logarithmic axis with plain numbers.
 
     Args:
         axis: the axis. low, high: ends of the axis's range, both above 0. room: length of the axis in inches. Fewer
         ticks are set if their numbers would overlap.
     """
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
     subs: tuple[float, ...] = (1.0, 2.0, 5.0)
     each = room * math.log10(2.0) / max(math.log10(high / low), 0.1)
     if each < WIDTH_OF_DIGIT * (len(f"{high:,.0f}") + 1):

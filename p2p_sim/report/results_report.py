@@ -1,18 +1,21 @@
 """A results directory as one HTML file."""
 
 import math
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree.ElementTree import ParseError
 
 import pandas as pd
 
 from p2p_sim.base import InputError, member, write_whole
-from p2p_sim.figures import count_range, reference_text, short
+from p2p_sim.figures import count_range, plot_privacy_utility, reference_text, short
 from p2p_sim.measures import points, quality
 from p2p_sim.mechanisms import MechanismBase
+from p2p_sim.report.charts import Chart, drawn, embedded, run_chart, sweep_chart
 from p2p_sim.report.columns import NEEDED, NUMBERS, choices
+from p2p_sim.report.page import Picture, report_page
 from p2p_sim.report.point_table import FIGURES, MORE
 from p2p_sim.results import (
     FAILURES,
@@ -30,12 +33,6 @@ from p2p_sim.results import (
 )
 from p2p_sim.scenario import MechanismConfig
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from p2p_sim.report.charts import Chart
-    from p2p_sim.report.page import Picture
-
 REPORT = "report.html"
 MOST_FIGURES, MOST_LINES, MOST_PANELS = 8, 7, 9
 """The largest numbers of figures in a report, of lines in a figure with one panel, and of panels. The last two hold if
@@ -52,8 +49,6 @@ def write_report(directory: Path, out: Path | None = None) -> Path:
     Raises:
         InputError: there are no results, they cannot be read, or the file cannot be written. Nothing is changed then.
     """
-    from p2p_sim.report.page import report_page
-
     path = directory / REPORT if out is None else out
     if path.suffix not in (".html", ".htm"):
         raise InputError(f"--out {path}: must end in .html or .htm")
@@ -89,13 +84,10 @@ def read_failures(directory: Path) -> list[dict[str, Any]]:
     return failures
 
 
-def _pictures(results: Results) -> "list[Picture]":
+def _pictures(results: Results) -> list[Picture]:
     """The figures of the report, at most eight. A run has one: the measure of utility, such as accuracy, beside every ε
     that could be stated. A sweep has the figures that its file names, or the three of `_usual`.
     """
-    from p2p_sim.figures import plot_privacy_utility
-    from p2p_sim.report.charts import run_chart
-
     column = quality(results.rows)
     if not results.axes:
         caption = (
@@ -128,7 +120,7 @@ def _usual(results: Results, column: str) -> list[FigureRequest]:
     return [FigureRequest(x, y, None, facet) for x, y in pairs]
 
 
-def _of_sweep(results: Results, table: pd.DataFrame, request: FigureRequest) -> "Picture":
+def _of_sweep(results: Results, table: pd.DataFrame, request: FigureRequest) -> Picture:
     """One figure of a sweep, with its caption and the values that a browser shows.
 
     Args:
@@ -145,12 +137,10 @@ def _of_sweep(results: Results, table: pd.DataFrame, request: FigureRequest) -> 
     if "epsilon" in f"{request.x} {column}":
         behind += " ε is the largest over clusters and replicates."
 
-    def chart() -> "Chart | None":
+    def chart() -> Chart | None:
         """The figure's axes, lines and points, for a browser to draw; None for a heat map or fitted curves, which are
         only pictures.
         """
-        from p2p_sim.report.charts import sweep_chart
-
         if request.heat or request.fit:
             return None
         return sweep_chart(table, view_of(request, results, table), results.keys, titles(results, table, "")[1])
@@ -163,7 +153,7 @@ def _chosen(results: Results) -> str:
     return "".join(f" {sentence}" for sentence in choices(results.rows))
 
 
-def _picture(drawing: Any, caption: str, chart: "Callable[[], Chart | None]") -> "Picture":
+def _picture(drawing: Any, caption: str, chart: Callable[[], Chart | None]) -> Picture:
     """A figure of the report: caption, drawing and values. If it cannot be drawn, the caption gives the reason.
 
     A sweep's file may ask for a figure that does not fit the rows, and a label may be any text.
@@ -172,9 +162,6 @@ def _picture(drawing: Any, caption: str, chart: "Callable[[], Chart | None]") ->
         drawing: a function that draws the figure into the file at a given path. caption: what the figure shows. chart:
         a function that gives the figure's values for the browser, or None if there are no values.
     """
-    from p2p_sim.report.charts import drawn, embedded
-    from p2p_sim.report.page import Picture
-
     caption = caption if caption.startswith("ε") else caption[0].upper() + caption[1:]
     try:
         text = drawn(drawing)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from p2p_sim.base import InputError, in_place_of, without_formulas, writing
+from p2p_sim.base import InputError, check_new, in_place_of, without_formulas, writing
 from p2p_sim.exchange import KIND_NAMES
 from p2p_sim.replicate import Replicate, exchange
 from p2p_sim.scenario import Scenario
@@ -21,10 +21,7 @@ def check_destination(option: str, path: Path) -> None:
     """Raise an InputError that names the option if the file `path` cannot be written, or exists already."""
     if path.suffix not in FORMATS:
         raise InputError(f"{option} {path}: must end in {', '.join(FORMATS)}")
-    if path.exists():
-        raise InputError(f"{option} {path}: exists already; choose another name")
-    if not path.parent.is_dir():
-        raise InputError(f"{option} {path}: there is no directory {path.parent}")
+    check_new(option, path)
     if not os.access(path.parent, os.W_OK):
         raise InputError(f"{option} {path}: {path.parent} cannot be written to")
 

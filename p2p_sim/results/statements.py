@@ -33,9 +33,8 @@ def read_terms(directory: Path) -> dict[str, Terms]:
         InputError: the file is damaged.
     """
     path = directory / STATEMENTS
-    lines = read_lines(path)
     try:
-        by_name = {line["statement"]: line["columns"] for line in lines}
+        by_name = {line["statement"]: line["columns"] for line in read_lines(path)}
         wrong = next((name for name, terms in by_name.items() if identifier(terms) != name or not _whole(terms)), None)
     except (AttributeError, KeyError, TypeError):
         raise InputError(f"{path}: damaged (a line is no statement)") from None
@@ -59,7 +58,7 @@ def _whole(terms: Terms) -> bool:
 def write_terms(directory: Path, frame: pd.DataFrame) -> None:
     """Write the file of terms anew, with only the terms of the rows `frame`, in the order of the rows."""
     terms = read_terms(directory)
-    names = dict.fromkeys(frame["statement"]) if "statement" in frame else {}
+    names = dict.fromkeys(frame.get("statement", ()))
     lines = [{"statement": name, "columns": terms[name]} for name in names if name in terms]
     if lines:
         text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from p2p_sim.base import (
     EXAMPLES,
@@ -27,10 +27,7 @@ from p2p_sim.base import (
 from p2p_sim.population import check, data_set
 from p2p_sim.population.data_sets import data_sets
 from p2p_sim.replicate import data_directory
-
-if TYPE_CHECKING:
-    from p2p_sim.scenario import Scenario
-
+from p2p_sim.scenario import Scenario
 
 TABLE = Path(__file__).with_name("papers.toml")
 PROJECT = "p2p_sim"
@@ -73,7 +70,7 @@ def references() -> dict[str, Reference]:
     return entries
 
 
-def cited(scenarios: "Iterable[Scenario]") -> dict[str, list[str]]:
+def cited(scenarios: Iterable[Scenario]) -> dict[str, list[str]]:
     """BibTeX keys of the papers behind scenarios, each with the settings that the paper describes. A setting is a text
     such as "mechanism.kind = label_exchange". The first key is the simulator's own key, without settings.
     """

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from p2p_sim.base import InputError, RunFailed, needs, version
+from p2p_sim.base import InputError, RunFailed, codes, needs, version
 from p2p_sim.scenario import MODEL_VERSION
 from p2p_sim.sweeps.tasks import Batch, Done, Perform, TaskQueue, one_line, sent
 
@@ -32,7 +32,6 @@ def versions() -> Versions:
     waits for the import.
     """
     import p2p_sim.replicate.run  # noqa: F401
-    from p2p_sim.base import codes
     from p2p_sim.base.plugins import packages
 
     return {

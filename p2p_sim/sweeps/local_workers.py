@@ -266,8 +266,8 @@ class _Crew:
             hired.worker.pipe.send(batch)
         except OSError:  # the worker died while idle; `_bury` will handle this death
             self._queue.back(batch)
-            return
-        hired.batch, hired.since = batch, time.perf_counter()
+        else:
+            hired.batch, hired.since = batch, time.perf_counter()
 
     def _bury(self, hired: _Hired) -> list[Done]:
         """Take back a dead worker's batch, and start another worker if there is work. Return results of failed tasks.

@@ -114,36 +114,32 @@ class _Driver:
     times: deque[float] = field(default_factory=lambda: deque(maxlen=50))
 
     def tasks(self) -> Iterator[Task]:
-        """Yields a task for each missing replicate: first replicate 0 of every point, then replicate 1, and so on."""
-        for replicate, identity in itertools.product(range(self.plan.replicates), self.plan.identified):
-            if not self.session.store.has(identity, replicate):
-                yield self.task(identity, replicate)
-
-    def task(self, identity: str, replicate: int) -> Task:
-        """The task of one replicate of a point. Tasks of the latest points are kept, because making their JSON text is
-        slow.
-
-        Args:
-            identity: first 16 digits of the hash of the point's scenario. replicate: the replicate's index.
+        """Yields a task for each missing replicate: first replicate 0 of every point, then replicate 1, and so on.
+        Tasks of the latest points are kept, because making their JSON text is slow.
         """
-        if identity not in self.points:
-            scenario = self.plan.scenario(self.plan.identified[identity])
-            self.points[identity] = Task.of(scenario, identity, 0, self.plan.data_dir)
-        return replace(self.points[identity], replicate=replicate)
+        for replicate, (identity, point) in itertools.product(
+            range(self.plan.replicates), self.plan.identified.items()
+        ):
+            if self.session.store.has(identity, replicate):
+                continue
+            if identity not in self.points:
+                self.points[identity] = Task.of(self.plan.scenario(point), identity, 0, self.plan.data_dir)
+            yield replace(self.points[identity], replicate=replicate)
 
     def batches(self) -> Iterator[Batch]:
         """Yields the tasks in batches. The size aims at half a second a batch, by the times of earlier tasks. The tasks
         of a run (a plan without axes) come one by one.
         """
         tasks = self.tasks()
-        while True:
-            size = 1
-            if self.times and self.plan.axes:
-                size = int(min(max(BATCH_S / max(statistics.fmean(self.times), 1e-4), 1), LARGEST_BATCH))
-            batch = tuple(itertools.islice(tasks, size))
-            if not batch:
-                return
+        while batch := tuple(itertools.islice(tasks, self.batch_size)):
             yield batch
+
+    @property
+    def batch_size(self) -> int:
+        """The number of tasks in the next batch."""
+        if not self.times or not self.plan.axes:
+            return 1
+        return int(min(max(BATCH_S / max(statistics.fmean(self.times), 1e-4), 1), LARGEST_BATCH))
 
     def note(self, results: Sequence[Done]) -> None:
         """Count new results, note their times, and report the progress."""

@@ -30,13 +30,11 @@ def warn(scenario: Scenario, data_dir: Path | None, *, replaceable: bool = False
         warnings, instead of an InputError. The points of a sweep may replace such a value.
     """
     try:
-        lines = advice(Replicate(scenario, data_dir=data_dir))
+        for line in advice(Replicate(scenario, data_dir=data_dir)):
+            warnings.warn(line, stacklevel=3)
     except InputError:
         if not replaceable:
             raise
-        return
-    for line in lines:
-        warnings.warn(line, stacklevel=3)
 
 
 @dataclass

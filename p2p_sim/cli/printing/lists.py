@@ -126,8 +126,7 @@ def _state(need: str) -> str:
     here = is_here(need)
     if here is None:
         return need
-    name = need.rsplit(" ", 1)[-1]
-    way = f", see `p2p-sim data where {name}`" if need.startswith(DATA_SET) else ""
+    way = f", see `p2p-sim data where {need.removeprefix(DATA_SET)}`" if need.startswith(DATA_SET) else ""
     return f"{need}: found" if here else f"{need}: missing{way}"
 
 

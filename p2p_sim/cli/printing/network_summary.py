@@ -114,11 +114,10 @@ def message_lines(rows: Any, verbose: bool) -> list[Line]:
         the lines about submissions.
     """
     values = means(rows)
-    if "completion_time_s" not in values:
+    # without requests there is nobody to ask, for example with a single organisation
+    if "completion_time_s" not in values or rows["fetches"].sum() == 0:
         return []
     requests, answered = rows["fetches"].sum(), rows["answered"].sum()
-    if requests == 0:  # nobody to ask, for example with a single organisation
-        return []
     lines = [("requests answered", f"{answered / requests:.2%} of {requests:,d}, all replicates")]
     if requests > answered:
         why = ": request and reply can each be lost" if rows["messages_lost"].sum() > 0 else ""
@@ -127,6 +126,8 @@ def message_lines(rows: Any, verbose: bool) -> list[Line]:
         lines.append(("submissions for each user", f"{values['effective_sampling_rate']}"))
     if verbose and "arrival_p99_s" in values:
         messages = "submissions" if "effective_sampling_rate" in values else "models"
-        lines.append((f"half of the {messages} arrived within", f"{values['arrival_p50_s'].value:.3g} s"))
-        lines.append((f"99% of the {messages} arrived within", f"{values['arrival_p99_s'].value:.3g} s"))
+        lines += [
+            (f"half of the {messages} arrived within", f"{values['arrival_p50_s'].value:.3g} s"),
+            (f"99% of the {messages} arrived within", f"{values['arrival_p99_s'].value:.3g} s"),
+        ]
     return lines

@@ -144,9 +144,8 @@ def print_conditions(bound: PrivacyBound) -> None:
     one on each line. If ε is infinite or δ is at least 1/2, nothing is promised, and the conditions are left out.
     """
     say(protects(bound))
-    if not promises(bound):
-        return
-    say(*(f"- {condition}" for condition in bound.conditions), *([EACH_NETWORK] if bound.conditional_on else ()))
+    if promises(bound):
+        say(*(f"- {condition}" for condition in bound.conditions), *([EACH_NETWORK] if bound.conditional_on else ()))
 
 
 def number(value: float | None) -> str:

@@ -50,8 +50,7 @@ def audit_output(audit: AnyAudit, size_requested: bool = True) -> AuditOutput:
 
 def _statement_record(bound: PrivacyBound) -> dict[str, Any]:
     """The fields of a privacy bound for JSON, without ε and δ. The record of an audit has an ε and a δ of its own."""
-    numbers = ("epsilon_lower", "epsilon_upper", "delta")
-    return {key: value for key, value in whole(bound).items() if key not in numbers}
+    return {k: v for k, v in whole(bound).items() if k not in ("epsilon_lower", "epsilon_upper", "delta")}
 
 
 def _exchange(audit: Audit, why: str) -> AuditOutput:

@@ -32,8 +32,10 @@ def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:
             text = f"{', '.join(steps[:4])}, ... {steps[-1]} ({len(steps)} values)"
         lines.append((" with ".join(axis.names), text))
     on_disk = f"of which {present:,} are on disk{more_on_disk(len(held) - present)}"
-    lines.append(("replicates", f"{plan.replicates:,} of each point: {total:,}, {on_disk}"))
-    lines.append(("results", directory))
+    lines += [
+        ("replicates", f"{plan.replicates:,} of each point: {total:,}, {on_disk}"),
+        ("results", directory),
+    ]
     show(two_columns(f"{plan.name}: a sweep of {count(plan.size, 'point')}", lines), stderr=True)
 
 

@@ -31,8 +31,10 @@ def _utility(rows: Any) -> list[Line]:
         return _density(values)
     lines = [("accuracy, exact" if exact else "accuracy on rows held out", _accuracy(rows["error_rate"]))]
     if paired is not None:
-        lines.append(("  the same learner without privacy", _accuracy(rows["nonprivate_error_rate"])))
-        lines.append(("  accuracy lost to privacy", str(paired)))
+        lines += [
+            ("  the same learner without privacy", _accuracy(rows["nonprivate_error_rate"])),
+            ("  accuracy lost to privacy", str(paired)),
+        ]
     if "majority_error_rate" in values:
         lines.append(("  always the majority's label", _accuracy(rows["majority_error_rate"])))
     if "auc" in values and (rows["adjacency"] == "example").all():  # only where whole examples are protected
