@@ -42,8 +42,8 @@ def main(frame: Frame) -> list[Path]:
     ]
     count = table["replicates"]
     note = (
-        f"{count.min()} to {count.max()} replicates a point, bands: 95% intervals. 20 clusters, each with 4 feature vectors; "
-        f"n = {int(table['num_users'].max()):,}; the learner predicts each point's majority label; pure ε for "
+        f"{count.min()} to {count.max()} replicates a point, bands: 95% intervals. 20 clusters, each with 4 feature "
+        f"vectors; n = {int(table['num_users'].max()):,}; the learner predicts each point's majority label; pure ε for "
         f"ClusterRR and UniformRR, δ = {table['delta'].iloc[0]:g} for the exchange; both variants of ClusterRR get "
         "the true φ. In brackets: who must be trusted."
     )

@@ -105,17 +105,7 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
         *clusters,
         ("right guesses if all are guessed", f"{audit.guesses[0].right / audit.targets:.2%}"),
         ("δ that the attack proves, and certified δ", REALISED_MEAN if audit.realised else ""),
-        # The audit fails if the attack proves more than is certified. `expected` is what the attack should prove
-        # according to a pilot run.
-        *(
-            (
-                f"  at ε = {epsilon:.4g}",
-                f"{at_least(proved)} proved (expected {expected:.3g}), {at_most(claim)} certified",
-            )
-            for epsilon, proved, claim, expected in zip(
-                audit.epsilons, audit.attacked, audit.certified, audit.expected, strict=True
-            )
-        ),
+        *_delta_lines(audit),
         (f"ε at δ = {audit.plan.delta:g}", ""),
         ("  the attack proves at least", at_least(audit.epsilon_attacked)),
         (f"  certified{' without faults' * audit.realised}{smallest}", at_most(audit.bound.epsilon_upper)),
@@ -132,6 +122,18 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
             ("the attack refuses every α of at least", f"{math.ceil(audit.flip_prob_refused * 1e4) / 1e4:.4f}")
         )
     return lines
+
+
+def _delta_lines(audit: OneRunAudit) -> list[Line]:
+    """A line for each tested ε: the δ that the attack proves, the δ that it should prove by a pilot run, and the
+    certified δ. The audit fails if more is proved than is certified.
+    """
+    return [
+        (f"  at ε = {epsilon:.4g}", f"{at_least(proved)} proved (expected {expected:.3g}), {at_most(claim)} certified")
+        for epsilon, proved, claim, expected in zip(
+            audit.epsilons, audit.attacked, audit.certified, audit.expected, strict=True
+        )
+    ]
 
 
 def draw_one_run(audit: object, path: Path) -> None:

@@ -92,8 +92,8 @@ class Offsets:
     """The offsets u_ij = W_ij - m_i of a table's entries W_ij, where m_i is the median of row i.
 
     Args:
-        rows: (R, N+1), W_ij for R users i who may submit and N+1 users j: the target and N others, whose noisy labels are unknown
-        in the exchange. rates: (R,), θ_i.
+        rows: (R, N+1), W_ij for R users i who may submit and N+1 users j: the target and N others, whose noisy labels
+        are unknown in the exchange. rates: (R,), θ_i.
     """
 
     rows: Floats
