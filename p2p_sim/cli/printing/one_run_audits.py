@@ -104,7 +104,6 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
         ),
         *clusters,
         ("right guesses if all are guessed", f"{audit.guesses[0].right / audit.targets:.2%}"),
-        ("δ that the attack proves, and certified δ", REALISED_MEAN if audit.realised else ""),
         *_delta_lines(audit),
         (f"ε at δ = {audit.plan.delta:g}", ""),
         ("  the attack proves at least", at_least(audit.epsilon_attacked)),
@@ -125,15 +124,17 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
 
 
 def _delta_lines(audit: OneRunAudit) -> list[Line]:
-    """A line for each tested ε: the δ that the attack proves, the δ that it should prove by a pilot run, and the
-    certified δ. The audit fails if more is proved than is certified.
+    """A heading, and a line for each tested ε: the δ that the attack proves, the δ that it should prove by a pilot run,
+    and the certified δ. The audit fails if more is proved than is certified.
     """
-    return [
+    heading = ("δ that the attack proves, and certified δ", REALISED_MEAN if audit.realised else "")
+    each = [
         (f"  at ε = {epsilon:.4g}", f"{at_least(proved)} proved (expected {expected:.3g}), {at_most(claim)} certified")
         for epsilon, proved, claim, expected in zip(
             audit.epsilons, audit.attacked, audit.certified, audit.expected, strict=True
         )
     ]
+    return [heading, *each]
 
 
 def draw_one_run(audit: object, path: Path) -> None:
