@@ -13,7 +13,7 @@ from analysis.study import EPSILON, Frame, command, curves
 from p2p_sim.figures import Panel, plot_study
 
 NAME = "clustering-synthetic"
-# τ: the least share of a label from which ClusterRR draws; this variant sets τ to the heterogeneity φ
+# ClusterRR draws labels from noisy shares of labels. No share is below τ. Here τ is the heterogeneity φ.
 HALF = "ClusterRR, half each, τ = φ (curator)"
 MEASURES = ("excess_risk", "nonprivate_excess_risk", "excess_risk_floor")
 PHI = "population.heterogeneity"
@@ -24,7 +24,7 @@ REDUCED = ("replicates=2", "population.users=2000")
 def main(frame: Frame) -> list[Path]:
     """Measures the excess risk at each target ε and heterogeneity φ. The mechanisms are two variants of a curator's
     ClusterRR, UniformRR, and the label exchange. ClusterRR splits ε between the clusters' label distributions and the
-    labels; the variants differ in this split. Returns the files of a figure and a table.
+    labels; the variants differ in this split and in τ. Returns the files of a figure and a table.
 
     Args:
         frame: runs the study and writes its files.

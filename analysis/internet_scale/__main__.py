@@ -127,7 +127,8 @@ def _network(network: str, rows: pd.DataFrame, laws: Laws, studies: int) -> Iter
 
 
 def _beyond(counted: pd.DataFrame, laws: dict[str, Laws]) -> Iterator[GrowthFigure]:
-    """Yields what was counted among 10⁸ users, and the probability, by exact laws, that the last arrival is earlier.
+    """Yields what was counted among 10⁸ users. Also yields, by exact laws, the probability that the last arrival comes
+    no later than the counted last arrival.
 
     Args:
         counted: a row for each network and quantity. laws: the exact law of one user on each network.

@@ -204,8 +204,8 @@ def figures(delta: float) -> list[GrowthFigure]:
         least = _smallest(alpha, rate, target, delta)
 
         def fewest(mean: int) -> int:
-            """The size that all clusters of 10⁹ users reach with probability at least 99%. All users join clusters
-            independently, and all clusters are equally likely. mean: the mean number of users in a cluster.
+            """A size that all clusters reach with probability at least 99%. 10⁹ users join clusters independently, and
+            all clusters are equally likely. mean: the mean number of users in a cluster.
             """
             return fewest_of_any(USERS // mean, USERS, 1.0 / (USERS // mean), UNEVEN)
 

@@ -379,7 +379,9 @@ def perform_audit(scenario: Scenario, targets: Targets, account: Account, *, tri
 
 
 def pilot_of(trials: int) -> int:
-    """How many targets the pilot has if `trials` targets count: a fifth of `trials`, but 2,000 to 200,000."""
+    """How many targets the pilot has if `trials` targets count: a fifth of `trials`, but at least 2,000 and at most
+    200,000.
+    """
     return int(min(max(PILOT * trials, FEWEST_PILOT), MOST_PILOT))
 
 

@@ -117,9 +117,10 @@ class Submitters:
         what the score sees of a cluster, and 0 and 1 are the target's label. A larger score means that label 1 is more
         likely.
 
-        The first score sees whether an odd number of a certain set of users submits. The second score sees the earliest
-        word in a list that occurs, and is 0 if none occurs. The third score sees exactly who submits. This score is 0
-        if the pattern did not occur in the held-out runs. submits: (N, n) which users submit.
+        The first score sees whether an odd number of a certain set of users submits. The second score goes through a
+        list of words. It sees only the first word that occurs, and is 0 if none occurs. The third score sees exactly
+        who submits. This score is 0 if the pattern did not occur in the held-out runs. submits: (N, n) which users
+        submit.
         """
         listed = np.zeros(len(submits))
         for word in reversed(self.words):

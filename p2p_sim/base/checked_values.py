@@ -39,8 +39,12 @@ def described(value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a finite number of a Python or NumPy type. Truth values are no numbers."""
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(np.isfinite(value))
+    """Whether a value is a finite float, or an integer of at most 64 bits, of a Python or NumPy type. Truth values are
+    no numbers.
+    """
+    if isinstance(value, int | np.integer):
+        return not isinstance(value, bool) and bool(-(2**63) <= value < 2**64)
+    return isinstance(value, float | np.floating) and bool(np.isfinite(value))
 
 
 def is_whole(value: Any, below: int) -> bool:

@@ -75,8 +75,8 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 
 def is_a(value: object) -> str:
     """The part of a message that states a wrong value and its type, such as "= 0.1 (float)". The value is
-    stated for None, texts, Python's numbers, lists, tuples and dictionaries. For other objects, only the type
-    is stated, such as "is a Graph".
+    stated for None, truth values, texts, numbers of the types int and float, lists, tuples and dictionaries. For
+    other objects, only the type is stated, such as "is a Graph".
     """
     kind = type(value).__name__
     plain = isinstance(value, str | int | float | list | tuple | dict | None)

@@ -193,7 +193,7 @@ class MessageTiming:
 
     def travel(self, messages: InTransit) -> Floats:
         """Travel times (m,), in seconds: the latency plus the delays by faults, by the sender's bandwidth and by
-        distance. Losses do not matter here.
+        distance. A lost message has a travel time too.
         """
         m = messages
         if m.attempt == m.copy == m.hop == 0 and m.leg in LEGS:

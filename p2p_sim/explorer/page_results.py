@@ -124,8 +124,8 @@ def row_in(line: bytes) -> dict[str, Any] | None:
 
 
 def shown_cell(column: str, cell: object) -> str:
-    """A cell of the column `column` as text, as `column_labels.value` writes it. Privacy values except δ have four
-    significant digits instead: lower bounds are rounded down, all others up.
+    """A cell of the column `column` as text, as `column_labels.value` writes it. A float of a privacy column other
+    than δ has at most four significant digits: lower bounds are rounded down, all others up.
     """
     plain = cell.item() if isinstance(cell, np.generic) else cell
     if isinstance(plain, float) and is_privacy(column) and column != "delta" and not np.isnan(plain):

@@ -37,7 +37,8 @@ NumberT = TypeVar("NumberT", int, float)
 CURVE_POINTS = 81
 FEW, FEWER, MANY = 6, 13, 33
 """Number of values of ε for a trade-off curve. `FEW`: a coalition, two classes. `FEWER`: more than two classes, or
-another observer over several rounds. `MANY`: all other questions."""
+another observer over several rounds. `MANY`: all other questions. With fresh noise in several rounds, a curve has
+two values instead."""
 LEAST_DELTA = 1e-4
 """A trade-off curve uses values of ε up to the ε for this δ. A larger δ in the question replaces this δ."""
 LARGEST_SCENARIO, LARGEST_WITH_COALITION = 10_000_000, 100_000

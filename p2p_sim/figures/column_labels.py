@@ -158,8 +158,8 @@ def loss_text(table: DataFrame) -> str:
 
 
 def value(cell: object) -> str:
-    """A cell's value as text for a tick or a legend; NaN and -∞ are "none". A float has four significant digits; a
-    float from 10,000 on is rounded to a whole number.
+    """A cell's value as text for a tick or a legend; NaN and -∞ are "none". A float below 10,000 has at most four
+    significant digits; a larger float is rounded to a whole number.
     """
     if isinstance(cell, bool) or not isinstance(cell, (int, float)):
         return str(cell)

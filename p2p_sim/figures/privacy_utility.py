@@ -182,7 +182,8 @@ def draw_progress(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> 
     axes.plot(trials["trial"][meets], values[meets], "o", color=COLOURS[0], label="meets the goal")
     if meets.any():
         allowed = np.where(meets, values, -np.inf if more else np.inf)
-        best = np.maximum.accumulate(allowed) if more else np.minimum.accumulate(allowed)
+        # a missing value (NaN) leaves the best so far as it is
+        best = np.fmax.accumulate(allowed) if more else np.fmin.accumulate(allowed)
         begun = np.isfinite(best)
         axes.step(trials["trial"][begun], best[begun], where="post", color=COLOURS[1], label="best so far")
     axes.set(xlabel="trial", ylabel=short(column))

@@ -111,9 +111,10 @@ def _message_data(film: Film) -> dict[str, list[int]]:
     learner (-1), for a member of the coalition who is not shown (-3), or for any other user (-2). sent: ticks
     (millionths of the run) since the previous message was sent. end: ticks from sending to arrival; -1: lost. how: 0
     lost, 1 receiver offline, 2 delivered, 3 delivered and dropped. label: the noisy label in the message; -1: none or
-    unknown. attempt: number of the request, from 0, among a user's requests for the same label. A protocol of a
-    plug-in may send messages without a request; they have -1. forwarded: 1 if a user passed the request on. copy: 1 if
-    the network made this copy. Each of the last three columns is an empty list if all its entries are 0.
+    unknown. attempt: for a request or a reply, the number of the request, from 0, among a user's requests for the same
+    label; for a submission, its number, from 0, among the user's submissions. A protocol of a plug-in may send messages
+    without a request; they have -1. forwarded: 1 if a user passed the request on. copy: 1 if the network made this
+    copy. Each of the last three columns is an empty list if all its entries are 0.
     """
     m = film.messages
     sent, end = (np.array(_ticks(times, film), dtype=np.int64) for times in (m.sent_s, m.arrives_s))

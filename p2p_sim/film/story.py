@@ -159,8 +159,8 @@ def mark_of(label: int) -> Markup:
 def peers_of(network: ObservedNetwork) -> Integers:
     """For each user of a run, the user whose noisy label she holds, (n,); -1: nobody.
 
-    She holds the label that she submitted, which may be her own. If she submitted none, she holds the label in the
-    first reply that came in time.
+    She holds the label that she submitted, which may be her own. If she submitted none, or if the run has another
+    protocol than the label exchange, she holds the label in the first reply that came in time.
     """
     m = network.messages
     replies = m.select((m.kind == REPLY) & ~m.late)

@@ -105,8 +105,8 @@ def _advice(model: _Model, gain: Mean, rows: pd.DataFrame) -> str:
 
 def _riskier_than_a_constant(rows: pd.DataFrame) -> list[str]:
     """Warnings about models with a larger mean excess risk than the best constant. A model clearly more accurate than
-    the majority class gets no warning. A model is judged by this if, under the law, no model can be more accurate
-    than the majority class.
+    the majority class gets no warning. A model is judged by this if, in some row, no model can be more accurate
+    under the law than the majority class.
     """
     lines = []
     for model in MODELS:

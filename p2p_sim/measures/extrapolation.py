@@ -93,8 +93,8 @@ def most_of(count: float, trials: int, probability: float, level: float) -> int:
 
 def most_of_any(count: float, trials: int, probability: float, chance: float) -> int:
     """A number k that the largest of n Bin(trials, p) numbers exceeds with probability at most `chance`. The n numbers
-    may depend on each other (union bound): k is the smallest number that one of them exceeds with probability at most
-    chance/n.
+    may depend on each other (union bound): k is the smallest number that a single one of them exceeds with probability
+    at most chance/n.
 
     Args:
         count: n, at least 1. trials: number of trials of each binomial number. probability: p. chance: in (0, 1); it
@@ -107,8 +107,8 @@ def most_of_any(count: float, trials: int, probability: float, chance: float) ->
 
 def fewest_of_any(count: float, trials: int, probability: float, chance: float) -> int:
     """A number k such that the smallest of n Bin(trials, p) numbers is below k with probability at most `chance`. The n
-    numbers may depend on each other. The largest k is taken such that one number is below k with probability at most
-    chance/n.
+    numbers may depend on each other. The largest k is taken such that a single number is below k with probability at
+    most chance/n.
 
     Args:
         count: n, at least 1. trials: number of trials of each binomial number. probability: p. chance: in (0, 1).
@@ -182,7 +182,7 @@ class GridLaw:
         """The distribution of the time plus a constant delay `delay_s` in seconds, rounded to the nearest step. A sum
         beyond the grid counts at the last time of the grid.
         """
-        moved = round(delay_s / self.step_s)
+        moved = min(round(delay_s / self.step_s), len(self.mass))
         remaining = len(self.mass) - moved
         mass = np.concatenate([np.zeros(moved), self.mass[:remaining]])
         mass[-1] += self.mass[remaining:].sum()

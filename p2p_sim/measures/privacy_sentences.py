@@ -59,7 +59,7 @@ def adds_little(epsilon: float, local: float, basis: str = "") -> str:
 
 
 def adds_nothing(epsilon: float, local: float) -> bool:
-    """Whether a finite ε equals ε₀ to four significant digits. Then only the noise on each label gives privacy.
+    """Whether ε is finite and, to four significant digits, at least ε₀. Then only the noise on labels gives privacy.
 
     >>> adds_nothing(2.19722, 2.19723), adds_nothing(2.15, 2.2), adds_nothing(math.inf, math.inf)
     (True, False, False)

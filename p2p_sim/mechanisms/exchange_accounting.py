@@ -199,8 +199,8 @@ def coalition_advantage(shards: Sequence[NetworkRecord], noise: Message, num_cla
     """Upper bound of the coalition's guessing advantage: how much the run raises the probability that the coalition
     guesses a user's label right. The coalition is the learner and all colluding users. The guessed label belongs to
     another user, in a cluster with colluding users. Before the run, all labels are equally likely to the coalition.
-    If some user submitted her own noisy label, the result is the bound for one noisy label. In all other cases, the
-    result is 0 if nobody colludes.
+    If some user submitted her own noisy label because no reply came, the result is the bound for one noisy label. In
+    all other cases, the result is 0 if nobody colludes.
 
     Args:
         shards: records of what happened on the network, for all clusters. noise: the randomizer of each label.

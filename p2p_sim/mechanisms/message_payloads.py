@@ -85,7 +85,7 @@ class MessageConfig(Config, ABC):
     def calibrated(self, target: float | None, sampling_rate: float, setup: Setup) -> Message:
         """The randomizer with its noise fixed. If this configuration states ε₀, this ε₀ is used. Otherwise the largest
         ε₀ of three significant digits is chosen at which the learner's ε is certified to be at most `target` in every
-        cluster. The chosen ε₀ is at least the target, or `most` (the largest allowed ε₀) if that is smaller.
+        cluster. The chosen ε₀ is at least the target, or `most` (the largest allowed ε₀) if `most` is smaller.
 
         Args:
             target: largest ε of the learner at the scenario's δ; not used if the configuration states ε₀.

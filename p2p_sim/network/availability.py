@@ -285,7 +285,8 @@ class AvailabilityTrace(Config):
 def _check(table: TraceTable, bad: Bools, name: str, allowed: str) -> None:
     """Raise an InputError that names the first bad row of a trace, if any row is bad.
 
-    bad: (T,) marks the bad rows. name: the faulty column. allowed: end of the message, such as "must be later".
+    bad: (r,) marks the bad ones of r rows.
+    name: the faulty column. allowed: end of the message, such as "must be later".
     """
     if bad.any():
         row = int(np.argmax(bad))

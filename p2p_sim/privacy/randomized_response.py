@@ -34,8 +34,8 @@ class Coefficients(NamedTuple):
     """The factors in P - e^ε P' = keep · A - lose · B. They turn a divergence of A and B into δ(ε) of the label.
 
     P and P' are the laws of an observer's view for two true labels of the target. A and B are the laws of this view if
-    the target's noisy label is the first or the second of these labels. relative_error: bound of the relative error of
-    keep.
+    the target's noisy label is the first or the second of these labels. For more than two classes P - e^ε P' has
+    further terms, none above 0, for the other noisy labels. relative_error: bound of the relative error of keep.
     """
 
     keep: float

@@ -37,8 +37,8 @@ def terms(statements: Mapping[str, PrivacyBound | Stated], claimed_by: str = "")
     """The terms of a row of results: for each column that holds an ε, the privacy statement without the numbers.
 
     An entry has observer, adjacency, basis, conditions, `conditional_on` (what the bound takes as given) and
-    `claimed_by`. A paper's ε has an entry only if the paper's bound does not apply. Its only key is `not_applicable`,
-    with `id` and `text` of the condition that fails.
+    `claimed_by`. A paper's ε has an entry only if the paper's bound does not apply. This entry has only the key
+    `not_applicable`, with `id` and `text` of the condition that fails.
 
     Args:
         statements: by column of ε, a statement of the simulator, or a `Stated` (a paper's ε, or why there is none).

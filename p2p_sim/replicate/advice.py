@@ -21,7 +21,7 @@ def advice(case: Replicate) -> list[str]:
 def _uneven(case: Replicate) -> list[str]:
     """At most one warning: the clustering or the learner depends on scale, and the scales of features differ widely.
 
-    The largest standard deviation of a feature must be above 100 times the smallest.
+    A warning needs a largest standard deviation of a feature above 100 times the smallest.
     """
     scenario = case.scenario
     learner = f"the learner ({scenario.learner.kind})" if scenario.learner.depends_on_scale else ""
@@ -43,7 +43,7 @@ def _uneven(case: Replicate) -> list[str]:
 def _waiting(case: Replicate) -> list[str]:
     """At most one warning: users who follow a plug-in's protocol may wait for a reply that never comes.
 
-    There must be network faults or active adversaries, and no `network.request_timeout_s`.
+    A warning needs network faults or active adversaries, and no `network.request_timeout_s`.
     """
     scenario = case.scenario
     plug_in = isinstance(scenario.mechanism, ProtocolConfig) and scenario.mechanism_claimed_by

@@ -127,7 +127,8 @@ def setting(scenario: Scenario, population: People, mechanism: Deployment) -> Ro
     must be trusted. oracle: whether a parameter was computed from true labels. Each name in `OWN_COLUMNS`: a parameter
     of the mechanism, None if the mechanism lacks it. num_users, num_clusters: numbers of users and of clusters.
     min_cluster_size, max_cluster_size: sizes of the smallest and the largest cluster. heterogeneity: φ, the mean L1
-    distance of a user's label distribution from her cluster's. heterogeneity_basis: whether φ is exact or an estimate.
+    distance of a user's label distribution from her cluster's. heterogeneity_basis: whether the value is exact, or an
+    estimate of an upper bound of φ.
 
     Args:
         scenario: what was run. population: the users. mechanism: the mechanism, with parameters fixed for these users.

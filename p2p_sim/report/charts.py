@@ -193,9 +193,9 @@ def _point(row: Mapping[Any, Any], panel: int, view: View, varied: Sequence[str]
 
 
 def _references(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
-    """The comparison with the learner without privacy: at most one entry of `levels` in `sweep_chart`, in a list. If
-    all points of a panel have the same value without privacy, the panel has a horizontal line with an interval. Other
-    panels have lines with intervals. A panel has no line if the value was not measured at every point.
+    """The comparison with the learner without privacy: a list with at most one entry, for `levels` of `sweep_chart`.
+    If all points of a panel have the same value without privacy, the panel has a horizontal line with an interval.
+    Other panels have lines with intervals. A panel has no line if the value was not measured at every point.
     """
     pieces: list[Chart] = []
     for panel, part in enumerate(parts):

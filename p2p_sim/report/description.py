@@ -130,7 +130,7 @@ def learned_nothing(rows: pd.DataFrame) -> list[str]:
     """Warnings if the learned model is not clearly better than a prediction that uses no features; otherwise empty.
 
     A model is clearly more accurate if the 95% interval of its gain lies above 0; with one replicate, if the gain does.
-    For several points, one sentence states the number of points without such a model.
+    For several points, one sentence states how many of the points that can be judged lack such a model.
     """
     if rows["scenario"].nunique() == 1:
         return [f"{line[0].upper()}{line[1:]}." for line in warnings_of(rows)]

@@ -138,7 +138,7 @@ def _figure(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
 
 
 def _little(rows: pd.DataFrame) -> str:
-    """Text on points of a label exchange at which the learner's ε is above 90% of ε₀, the ε of the noise alone.
+    """Text on points of a label exchange whose learner's ε is finite and above 90% of ε₀, the ε of the noise alone.
 
     The text is empty if there are no such points.
     """

@@ -28,8 +28,8 @@ class OtherModelError(Exception):
 def versions() -> Versions:
     """The versions on which rows may depend, by name: p2p-sim, the model, Python, libraries and plug-ins.
 
-    Each plug-in has a second entry with the hash of its code. This call also imports the simulator, so that no task
-    waits for the import.
+    Each plug-in has a second entry with the first 16 digits of the hash of its code. This call also imports the
+    simulator, so that no task waits for the import.
     """
     import p2p_sim.replicate.run  # noqa: F401
     from p2p_sim.base.plugins import packages

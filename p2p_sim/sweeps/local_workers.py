@@ -195,8 +195,8 @@ class _Crew:
             self._give(hired)
 
     def alone(self, seconds: float) -> Iterator[list[Done]]:
-        """Yields the results of batches that this process runs itself until a worker is ready or no batch is left.
-        Workers start when `seconds` have passed, so a shorter run starts no worker.
+        """Yields the results of batches that this process runs itself. This process stops when a worker is ready or has
+        died, or when no batch is left. Workers start when `seconds` have passed, so a shorter run starts no worker.
         """
 
         def hire_others() -> None:

@@ -58,9 +58,9 @@ class Search:
         return [range(low, min(high, self.replicates)) for low, high in pairwise([0, *ends])]
 
     def _ended(self, chosen: Sequence[Trial]) -> list[Trial]:
-        """Run a batch of trials until each has ended, and return the trials by number, with their new states. A trial
-        ends when all its replicates have run, or when one cannot be run (state "failed", without loss). If hopeless
-        trials are stopped, a trial may also end after 2, 4, 8 and so on replicates.
+        """Run a batch of trials until each has ended, and return the trials with their new states, sorted by number. A
+        trial ends when all its replicates have run, or when one cannot be run (state "failed", without loss). If
+        hopeless trials are stopped, a trial may also end after 2, 4, 8 and so on replicates.
 
         A resumed search reads the results of earlier trials from disk again, since later trials need them for
         comparison.

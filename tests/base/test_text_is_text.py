@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import p2p_sim
+from p2p_sim.base.checked_values import is_number
 from p2p_sim.base.written_values import as_text, finite, without_formulas
 from p2p_sim.figures.heat_map import plot_heat
 from p2p_sim.figures.message_times import plot_load, plot_sampling, plot_timeline
@@ -167,3 +168,10 @@ def test_every_csv_file_that_a_command_writes_has_no_formulas(tmp_path, monkeypa
 def test_no_infinity_reaches_json_at_any_depth():
     values = {"a": (np.float32("inf"), [np.float32("nan"), -math.inf]), "b": np.int8(3)}
     assert finite(values) == {"a": ["inf", [None, "-inf"]], "b": 3}
+
+
+def test_numbers_are_finite_floats_and_integers_of_64_bits():
+    numbers = (1, -(2**63), 1.5, np.float32(2), np.int8(3), np.uint64(2**64 - 1))
+    others = (True, np.True_, 2**70, 10**400, math.nan, np.complex128(1j), "1", None, np.array([1.0]))
+    assert all(map(is_number, numbers))
+    assert not any(map(is_number, others))

@@ -107,6 +107,7 @@ def test_sums_of_times_enclose_the_gamma_law():
 
 def test_waiting_and_losing():
     one = GridLaw(1.0, np.array([0.5, 0.25, 0.25, 0.0]))
+    assert one.later(7.0).mass.tolist() == [0.0, 0.0, 0.0, 1.0]
     again = one.until(1.0).joined(one.until(1.0).weighted(0.25).later(1.0))
     assert again.mass.tolist() == [0.5, 0.375, 0.0625, 0.0]
     assert again.later(3.0).mass.tolist() == [0.0, 0.0, 0.0, 0.9375]

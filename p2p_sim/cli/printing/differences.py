@@ -125,8 +125,8 @@ def _figures(difference: Difference) -> dict[str, Any]:
 
 
 def interval_cells(mean: Mean, scale: float) -> tuple[str, str]:
-    """Two cells: a mean difference and its interval. A number of at most 1e-12 times `scale` is shown as 0.
-    Such a number comes from rounding. Without a finite interval, the second cell is "no interval".
+    """Two cells: a mean difference and its interval. A number with an absolute value of at most 1e-12 times
+    `scale` comes from rounding, and is shown as 0. Without a finite interval, the second cell is "no interval".
 
     mean: the difference with its interval. scale: the larger absolute value of the two compared numbers.
     """

@@ -60,8 +60,8 @@ def print_where(checks: Iterable[DataSetFiles], directory: Path | None) -> None:
 
 
 def print_check(checks: Iterable[DataSetFiles], directory: Path, named: bool) -> int:
-    """Print the version of each file that is here, and the fault of each wrong or missing file; return the number of
-    faults.
+    """Print the version of each file that is here, and the fault of each wrong or missing file. A missing optional file
+    is no fault. The result is the number of faults.
 
     Args:
         checks: each data set with the files that were looked for. directory: where the files should be. named: whether

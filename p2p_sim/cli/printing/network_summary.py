@@ -114,7 +114,7 @@ def message_lines(rows: Any, verbose: bool) -> list[Line]:
         the lines about submissions.
     """
     values = means(rows)
-    # without requests there is nobody to ask, for example with a single organisation
+    # no messages were simulated, or nobody asked, for example a single organisation
     if "completion_time_s" not in values or rows["fetches"].sum() == 0:
         return []
     requests, answered = rows["fetches"].sum(), rows["answered"].sum()

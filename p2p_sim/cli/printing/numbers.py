@@ -35,7 +35,7 @@ ODDITIES = {
 def worst_row(rows: "pd.DataFrame") -> dict[str, Any]:
     """The row of the results with the largest certified ε against the learner (column "epsilon_upper"), as a dictionary
     from column to value. A row belongs to one point (combination of swept values) and one random repetition.
-    Of rows with the same ε, the first counts.
+    If several rows have the largest ε, the first of these is taken.
     """
     position = int(rows["epsilon_upper"].astype(float).argmax())
     return {str(column): rows[column].iloc[position] for column in rows}

@@ -124,17 +124,21 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
 
 
 def _delta_lines(audit: OneRunAudit) -> list[Line]:
-    """A heading, and a line for each tested ε: the δ that the attack proves, the δ that it should prove by a pilot run,
-    and the certified δ. The audit fails if more is proved than is certified.
+    """A heading, and a line for each tested ε: the δ that the attack proves, the δ that a pilot run predicts, and the
+    certified δ. The audit fails if more is proved than is certified.
     """
-    heading = ("δ that the attack proves, and certified δ", REALISED_MEAN if audit.realised else "")
-    each = [
-        (f"  at ε = {epsilon:.4g}", f"{at_least(proved)} proved (expected {expected:.3g}), {at_most(claim)} certified")
-        for epsilon, proved, claim, expected in zip(
-            audit.epsilons, audit.attacked, audit.certified, audit.expected, strict=True
-        )
+    return [
+        ("δ that the attack proves, and certified δ", REALISED_MEAN if audit.realised else ""),
+        *(
+            (
+                f"  at ε = {epsilon:.4g}",
+                f"{at_least(proved)} proved (expected {expected:.3g}), {at_most(claim)} certified",
+            )
+            for epsilon, proved, claim, expected in zip(
+                audit.epsilons, audit.attacked, audit.certified, audit.expected, strict=True
+            )
+        ),
     ]
-    return [heading, *each]
 
 
 def draw_one_run(audit: object, path: Path) -> None:

@@ -27,10 +27,10 @@ from p2p_sim.privacy.randomized_response import local_epsilon
 ERROR = 1e-9
 """Largest probability that a test rejects a mechanism that keeps its bound."""
 SHARES = (0.25, 0.5, 0.75)
-"""The δ-test tries these multiples of ε(δ = 1e-3) as its ε. If ε(δ = 1e-3) exceeds `LARGEST_TEST_EPSILON`, the δ-test
-tries multiples of this constant."""
+"""If no ε is given, the δ-test tries these multiples of ε(δ = 1e-3) as its ε. If ε(δ = 1e-3) exceeds
+`LARGEST_TEST_EPSILON`, the δ-test tries multiples of this constant."""
 LARGEST_TEST_EPSILON = 4.0
-"""The δ-test tries multiples of at most this number. The thresholds of the ε-test are below this number."""
+"""If ε(δ = 1e-3) is larger, the δ-test tries multiples of this number. All thresholds of the ε-test are smaller."""
 _EVENTS = 24
 """Number of thresholds ε' that the ε-test tries; see `AttackPlan`."""
 

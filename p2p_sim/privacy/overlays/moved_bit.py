@@ -248,8 +248,8 @@ class MovedLaw:
     """Step 2: the divergence of the laws Q0 and Q1 of published bits and submissions, if the target's bit is 0 and 1.
 
     Where x ones are published, Q1 is Q0 times (1-M(x)) Λ_main + S(x) Λ_side. M(x) is the probability that the proof
-    moves a bit if x of the hidden bits are 1. S(x) is the density that moved bits add. Any function M may be chosen,
-    and a different M for each direction and ratio.
+    moves a bit if x of the hidden bits are 1. S(x) is the density that moved bits add. Any function M with M(H) = 0
+    may be chosen, and a different M for each direction and ratio.
 
     Args:
         moved_share: in [0, 1], approximately the best probability of moving a bit. This number only guides the choice
@@ -274,6 +274,7 @@ class MovedLaw:
 
     def divergence(self, move_chances: Floats, ratio: float, up: bool) -> float:
         """An upper bound of how much published bits and submissions show of the target's bit, if nobody strays.
+        With side slots, the bound holds only after multiplication by (N+1)/H, in `MovedBit.divergence`.
 
         The measure is the hockey-stick divergence HS_r(Q1 || Q0) if `up`, else HS_r(Q0 || Q1). Q0 and Q1 are the laws
         if the target's bit is 0 and 1. The result is the mean over x of HS_r given x published ones. Given x, Q1 is Q0

@@ -5,11 +5,11 @@ W holds her fetch probabilities, and m_i is their median. Her *offset* for user 
 probability that her submission is seen.
 
 The proof of `moved_bit` shows the learner more than the exchange does: besides the submissions, the noisy labels of N
-users other than v. Q0 and Q1 are the laws of all that is shown if v's noisy label is 0 and 1. Under Q0, let user i
-submit a 1 with probability p_i, given the labels shown. Under Q1 the probability is p_i + W_iv. Under Q1 the proof may
-also *move a bit*: it shows the label 0 of a random user J as 1. Then the probability is p_i + W_iv - W_iJ, so the
-submissions show less of v's label. The number of ones shown is larger by 1 instead. This hardly shows, because the
-number is random.
+users other than v. Q0 and Q1 are the laws of all that is shown if v's noisy label is 0 and 1. Let p_i be the
+probability under Q0 that a submission of user i is 1, given the labels shown. Under Q1 the probability is p_i + W_iv.
+Under Q1 the proof may also *move a bit*: it shows the label 0 of a random user J as 1. Then the probability is
+p_i + W_iv - W_iJ, so the submissions show less of v's label. The number of ones shown is larger by 1 instead. This
+hardly shows, because the number is random.
 
 The proof also puts each choice of a peer at random into one of three slots, and reveals the slot. There is a main slot,
 and there are two *side slots* of probability κ each (see `moved_bit_slots`). If a bit was moved, the probability of

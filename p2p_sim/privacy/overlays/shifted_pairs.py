@@ -82,7 +82,7 @@ class Shift:
 
     @property
     def largest_loss(self) -> float:
-        """The largest absolute privacy loss of a user whose probability p of showing 1 is `low` or `high`.
+        """The largest absolute privacy loss of a user whose probability of a 1 under the first law is `low` or `high`.
 
         Only the outcome 1 at `low` and the outcome 0 at `high` matter. Outcomes with a probability of at most 1e-5
         under either law are left out. The result is 0 if no outcome is left.
@@ -231,12 +231,13 @@ class Outcomes(NamedTuple):
 
 
 def _outcomes(users: Shift) -> Outcomes:
-    """The probabilities that one of the users shows 1, 0, which law holds, or none of these, in this order.
+    """The probabilities that a single user shows 1, 0, which law holds, or none of these, in this order.
 
     The first three are pairs of probabilities under the two laws. The last is equal under both laws. Let d =
     `users.shift`. The probabilities under the two laws are rate · (low, low + d) for 1, and rate · (1-high, 1-high-d)
-    for 0. The outcome 1 counts as showing which law holds if low or low + d is at most 1e-5. The outcome 0 counts as
-    showing which law holds if 1-high or 1-high-d is at most 1e-5.
+    for 0. Before, low is lowered by 1e-7, to 0 at least. For a band of at most 1e-13, high is set to low instead.
+    The outcome 1 counts as showing which law holds if low or low + d is at most 1e-5. The outcome 0 counts as showing
+    which law holds if 1-high or 1-high-d is at most 1e-5.
     """
     low, high = users.low, users.low
     if users.high - users.low > _SAME:
@@ -258,9 +259,9 @@ def counted(users: Shift, grid: float) -> ShiftLaw:
     The result has the probabilities, under the first law, of the likelihood ratios of the second law to the first. The
     logarithms of the ratios lie on a grid of step `grid`. Let k users show 1, and z users show 0. The log-ratio is k
     ln(b₁/a₁) + z ln(b₀/a₀). a₁ and b₁ are the probabilities of a 1 under the first and the second law. a₀ and b₀ are
-    the probabilities of a 0. All approximations only raise divergences. A log-ratio between two points of the grid is
-    spread to both points. Rare counts that are left out add to `lost`, as does the case that any user shows which law
-    holds.
+    the probabilities of a 0. Apart from rounding, all approximations only raise divergences. The probability of a
+    log-ratio between two points of the grid is split between both points. Rare counts that are left out add to `lost`,
+    as does the case that any user shows which law holds.
     """
     hit, zero, law_itself, alike = _outcomes(users)
     # With probability (1 - law_itself)^count nobody shows which law holds. All other outcomes count as lost.

@@ -97,9 +97,10 @@ def _pair(law: Floats, low: float, *, rate: float, weight: float) -> Pair:
     """The pair of laws that bounds what fetcher i's sample shows of v's noisy label.
 
     W_iv is the probability that she fetches from v. X_i are the users assigned to her whose noisy labels stay hidden.
-    Her hidden weight W_i(X_i) is the probability that she fetches from X_i. c times a weight is the probability that
-    her sample comes from there. Each positive hidden weight gives one part: its probability times low = c α W_i(X_i),
-    and times high = low + c W_iv. If the hidden weight is 0, a sample from v shows v's noisy label itself.
+    Her hidden weight W_i(X_i) is the probability that she fetches from X_i. Her sample comes from v with probability
+    c W_iv, and from X_i with probability c W_i(X_i). Each positive hidden weight gives one part: its probability times
+    low = c α W_i(X_i), and times high = low + c W_iv. If the hidden weight is 0, a sample from v shows v's noisy label
+    itself.
 
     Args:
         law: (L,), the probabilities of hidden weights of 0, 1, ..., L-1 units. low: c α times the unit. rate: c.

@@ -140,8 +140,8 @@ class Tails:
         """For each of the K levels, one upper bound of the probability that p_i is below the level.
 
         The bound holds for each of the users i, whoever the target is. p_i is the sum of i's fetch probabilities for
-        users, other than the target, with noisy label 1. Here i's largest fetch probability is left out of p_i, because
-        it may be the one for the target. The bound for a level is the largest one of any of the users.
+        users, other than the target, with noisy label 1. The bound leaves out i's largest fetch probability, which may
+        be the one for the target. The result for a level is the largest such bound of any of the users.
 
         Args:
             users: the users i, by number. count: how often the K bounds are repeated.

@@ -313,9 +313,9 @@ class ClusterResampling(Accountant):
         """Yield events of q̃ that are e^(2/σ) times as likely under one of the target's labels as under another.
 
         q̃ is the noisy distribution of labels. If q̃ is released, the events are the corner and, for three or more
-        classes, the edges. In the corner all shares but one are τ. In an edge one share is between τ and τ + x, for
-        several widths x. These events need enough users. If q̃ is uniform whatever the noise, the only event is the one
-        that always happens, with factor 1 in place of e^(2/σ). Otherwise there is none.
+        classes, the edges. In the corner all shares but one are τ. In an edge one share is τ, and another is between
+        τ and τ + x, for several widths x. These events need enough users. If q̃ is uniform whatever the noise, the only
+        event is the one that always happens, with factor 1 in place of e^(2/σ). Otherwise there is none.
         """
         n, k, tau, sigma = self.cluster_size, self.num_classes, self.threshold, self.noise_scale
         if self._uniform:  # q̃ is known, released or not

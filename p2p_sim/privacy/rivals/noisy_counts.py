@@ -49,7 +49,9 @@ Holder = Literal["curator", "shares"]
 LEAST_SCALE, LARGEST_SCALE = 1e-3, 1e6
 PUBLIC_BAGS = Condition("public-bags", "bags depend on no label, and each bag's counts are released once")
 EXACT_NOISE = Condition(
-    "exact-geometric", "the noise is exactly two-sided geometric: what a random generator gives away is not counted"
+    "exact-geometric",
+    "the two-sided geometric noise, or each share of it, is drawn exactly: what a random generator gives away is not "
+    "counted",
 )
 CURATED = (Condition("trusted-curator", "a trusted curator holds all labels"), PUBLIC_BAGS, EXACT_NOISE)
 FEW_COLLUDERS = Condition(

@@ -178,7 +178,8 @@ def released_delta(n: int, resampling_prob: float, scale: float, threshold: floa
 def _tables(n: int, scale: float, threshold: float) -> tuple[_Bins, ...]:
     """Bins of the noisy share of label 1, with bounds of the probabilities, for each pair of data sets.
 
-    A pair has J and J + 1 users with label 1. J is 0, n//2 or about n·τ; the pairs are in ascending order of J.
+    A pair has J and J + 1 users with label 1. J is 0, n//2, or one of a few numbers from n·τ - 2σ to n·τ + 8σ, limited
+    to [0, n//2]; σ is `scale`. The pairs are in ascending order of J.
     """
     near = (math.ceil(n * threshold + steps * scale) for steps in _STEPS)
     ones = {min(n // 2, max(0, each)) for each in near} | {0, n // 2}

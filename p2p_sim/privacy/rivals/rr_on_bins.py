@@ -126,7 +126,7 @@ def _squared(values: Floats, prior: Floats, low: float) -> BinCosts:
     """Cost and best output (k, k) of a bin from each label (row) to each label (column) under the squared loss.
 
     An output is e^ε times as likely for a label of its bin. So the cost of the output o is Σ_y p_y (o - y)²
-    (1 + (e^ε-1) [y in the bin]). The result is multiplied by e^-ε, so it stays finite for large ε. The best o is a
+    (1 + (e^ε-1) [y in the bin]). The cost is multiplied by e^-ε, so it stays finite for large ε. The best o is a
     weighted mean of all labels. The weight of y is p_y, multiplied by e^ε for labels in the bin.
 
     Args:
@@ -143,7 +143,7 @@ def _squared(values: Floats, prior: Floats, low: float) -> BinCosts:
 def _absolute(values: Floats, prior: Floats, low: float) -> BinCosts:
     """Cost and best output (k, k) of a bin from each label (row) to each label (column) under the absolute loss.
 
-    The cost of the output o is Σ_y p_y |o - y| (1 + (e^ε-1) [y in the bin]). The result is multiplied by e^-ε. The best
+    The cost of the output o is Σ_y p_y |o - y| (1 + (e^ε-1) [y in the bin]). The cost is multiplied by e^-ε. The best
     o is a weighted median, one of the values.
 
     Args:
