@@ -148,9 +148,8 @@ class Proof:
     def divergence(self, p: list[int], q: list[int]) -> int:
         """An upper bound of Σ max(0, keep P - lose Q) over all outcomes, in units of 2^(-2 bits).
 
-        keep is 1-α-αe^ε, and lose is (1-α)e^ε-α. The sum is δ(ε) in one direction, for one data set, if P and Q are the
-        outcomes' laws for the target's two noisy labels. p, q: lower bounds of P, Q in units of 2^-bits. What p lacks
-        to the sum 1 is added, times keep.
+        With keep = 1-α-αe^ε, lose = (1-α)e^ε-α and the laws P and Q for the target's two noisy labels, this is δ(ε) in
+        one direction for one data set. p, q: lower bounds of P, Q, times 2^bits. keep (1 - Σ p) is added.
         """
         gains = sum(max(0, self.keep * x - self.lose * y) for x, y in zip(p, q, strict=True))
         return gains + self.keep * (self.unit - sum(p))
@@ -385,10 +384,7 @@ def read(path: str) -> Any:
 
 
 def main(arguments: list[str]) -> int:
-    """Verify the named file and print what is proved.
-
-    Returns 0 if the claim is proved, 1 if it is refused, and 2 if no file is named or the file cannot be read.
-    """
+    """Verify the named file; return 0 if the claim is proved, 1 if refused, 2 if no file is named or readable."""
     if len(arguments) != 1 or arguments[0].startswith("-"):
         print("usage: python verify_certificate.py FILE", file=sys.stderr)
         return 2
