@@ -297,12 +297,15 @@ class PlugIns:
     def _unknown_kind(self, kind: str, own: Iterable[str]) -> PydanticCustomError:
         """The error for a kind that neither p2p-sim nor a plug-in of this group has; `own` are p2p-sim's own kinds."""
         expected = ", ".join(repr(name) for name in (*own, *offers(self.group))) or "those of an installed plug-in"
-        text = "kind '{tag}' does not match any of the expected ones: {expected_tags}"
         note = "no installed plug-in has this kind (pip install adds one)"
         for entry in importlib.metadata.entry_points(name=kind):
             if entry.group.startswith("p2p_sim") and entry.dist is not None:
                 note = f"{entry.dist.name} offers this kind in the group {entry.group!r}, not in {self.group!r}"
-        return PydanticCustomError("union_tag_invalid", text, {"tag": kind, "expected_tags": expected, "note": note})
+        return PydanticCustomError(
+            "union_tag_invalid",
+            "kind '{tag}' does not match any of the expected ones: {expected_tags}",
+            {"tag": kind, "expected_tags": expected, "note": note},
+        )
 
 
 def member(union: Any, kind: str) -> type[Config] | None:

@@ -6,6 +6,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -130,15 +131,12 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key, in TOML syntax: mechanism.flip_prob=0.2"),
 ]
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        "--data-dir",
-        metavar="DIR",
-        help="Directory of data files.  [default: $P2P_SIM_DATA]",
-        callback=check_data_dir,
-    ),
-]
+_data_dir = partial(
+    typer.Option, "--data-dir", metavar="DIR", help="Directory of data files.  [default: $P2P_SIM_DATA]"
+)
+DataDir = Annotated[Path | None, _data_dir(callback=check_data_dir)]
+NewDataDir = Annotated[Path | None, _data_dir()]
+"""A data directory that need not exist yet."""
 ResultsDir = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Results directory.  [default: results/NAME-HASH]")
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from p2p_sim.base import EXAMPLES, InputError, find_scenario, is_shipped, read_toml
-from p2p_sim.cli.options import AsJson, Note, Overrides, Quiet, check_data_dir, one_of
+from p2p_sim.cli.options import AsJson, NewDataDir, Note, Overrides, Quiet, check_data_dir, one_of
 
 if TYPE_CHECKING:
     from p2p_sim import Scenario
@@ -187,9 +187,7 @@ def data(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="NAME", help="Data sets; without a name, all.", show_default=False)
     ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Directory of data files.  [default: $P2P_SIM_DATA]")
-    ] = None,
+    data_dir: NewDataDir = None,
     quiet: Quiet = False,
 ) -> None:
     """List the data sets that are read from files, say where each file goes, check the files, or fetch data sets.

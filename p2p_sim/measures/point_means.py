@@ -264,8 +264,9 @@ def _pool(
         first_worst, second_worst = max(d.first for d in results), max(d.second for d in results)
         return Difference(column, None, first_worst, second_worst, difference=None, counts=(count, count))
     a, b = (table.loc[list(by_point)].dropna(axis=1).mean() for table in tables)
-    empty = Difference(column, None, float("nan"), float("nan"), difference=None, counts=(0, 0))
-    return _difference(column, a, b, values=None, paired=paired) or empty
+    return _difference(column, a, b, values=None, paired=paired) or Difference(
+        column, None, float("nan"), float("nan"), difference=None, counts=(0, 0)
+    )
 
 
 def _difference(

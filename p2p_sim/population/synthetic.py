@@ -120,11 +120,9 @@ class SyntheticConfig(Source):
         level = _spread(clusters)[cluster]
         side = np.tile(np.repeat([1.0, -1.0], points // 2), clusters)
         within = np.tile(_spread(points // 2), 2 * clusters)
-        low, high = self.positive_low, self.positive_high
-        if self.positive == "even":
-            means = np.linspace(low, high, clusters)
-        else:
-            means = streams.generator("law").uniform(min(low, high), max(low, high), clusters)
+        low, high = sorted((self.positive_low, self.positive_high))
+        even = np.linspace(self.positive_low, self.positive_high, clusters)
+        means = even if self.positive == "even" else streams.generator("law").uniform(low, high, clusters)
         positive = means[cluster] + side * self.heterogeneity / 2
         return FiniteLaw(
             np.stack([level, side, within], axis=1),

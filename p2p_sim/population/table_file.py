@@ -3,6 +3,7 @@
 import codecs
 import csv
 import gzip
+import io
 import json
 import sys
 import zlib
@@ -11,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -233,7 +234,8 @@ def suffix_of(path: Path) -> str:
 def _undecoded(path: Path, error: UnicodeDecodeError) -> str:
     """A message that names the first line that is invalid in the encoding, and the key that states another encoding."""
     try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()
+        with _unpacked(path) as file:
+            content = file.read()
     except (OSError, EOFError, zlib.error) as damage:
         return f"population.path = {str(path)!r}: cannot be read ({damage})"
     line = 1
@@ -345,17 +347,19 @@ def encoding_of(path: Path, stated: str | None) -> str:
     """The encoding of a CSV file: as stated, else as the first bytes show, else UTF-8."""
     if stated is not None:
         return stated
-    with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as file:
+    with _unpacked(path) as file:
         begin = file.read(4)
     return next((name for mark, name in MARKS.items() if begin.startswith(mark)), "utf-8")
 
 
 def opened(path: Path, encoding: str | None = None) -> TextIO:
     """Open a CSV file as text, plain or compressed by gzip. If `encoding` is None, the file's first bytes decide."""
-    name = encoding_of(path, encoding)
-    if path.suffix.lower() == ".gz":
-        return cast(TextIO, gzip.open(path, "rt", encoding=name, newline=""))
-    return path.open(encoding=name, newline="")
+    return io.TextIOWrapper(_unpacked(path), encoding=encoding_of(path, encoding), newline="")
+
+
+def _unpacked(path: Path) -> BinaryIO:
+    """Open a file as bytes. A file compressed by gzip, whose name ends in .gz or .GZ, is unpacked while it is read."""
+    return cast(BinaryIO, gzip.open(path, "rb") if suffix_of(path).endswith(".gz") else path.open("rb"))
 
 
 def records(file: TextIO, separator: str) -> Iterator[Record]:

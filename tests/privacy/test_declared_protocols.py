@@ -122,6 +122,14 @@ def test_on_a_complete_graph_one_step_is_uniform():
     assert walk_distances(None, np.array([n, 7]), 3) == [0.0, 0.0]
 
 
+@pytest.mark.parametrize("steps", [2, 27, 28, 55, 64])
+def test_the_bound_of_walks_charges_the_rounding_of_all_products(steps):
+    """Each of the steps - 1 products may add n 2^-53 to a row's error; D has half of the n rows' errors."""
+    n = 50
+    overlay = Overlay(np.arange(0, n * n + 1, n), np.tile(np.arange(n, dtype=np.int32), n))
+    assert walk_distances(overlay, np.array([n]), steps)[0] >= 0.5 * n * (steps - 1) * n * 2.0**-53
+
+
 def test_without_a_law_or_in_large_clusters_the_shuffled_bound_holds():
     assert DeclaredProtocol(100, 0.1).epsilon(1e-5).epsilon_upper < local_epsilon(0.1)
     big = DeclaredProtocol(2 * LARGEST_CLUSTER, 0.1, 2, SubmissionLaw(identity))
